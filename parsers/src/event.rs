@@ -1,0 +1,319 @@
+//! The one event model: what a scheduler trace says, whatever file it came from.
+
+use smallvec::SmallVec;
+
+use crate::bytes::until_nul;
+use crate::print_fmt::PrevState;
+
+/// A task's name as the kernel keeps it: 16 bytes, NUL-padded, not necessarily text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Comm(pub [u8; 16]);
+
+impl Comm {
+    /// The first 16 bytes of `raw`, cut at its NUL.
+    #[inline]
+    pub fn new(raw: &[u8]) -> Self {
+        if let Some(all) = raw.first_chunk::<16>() {
+            return Self(cut_at_nul(*all));
+        }
+        let mut comm = [0; 16];
+        comm.iter_mut()
+            .zip(until_nul(raw))
+            .for_each(|(to, from)| *to = *from);
+        Self(comm)
+    }
+
+    /// The name's bytes, without padding. Names can hold escape codes and markup: never print them raw.
+    pub fn as_bytes(&self) -> &[u8] {
+        until_nul(&self.0)
+    }
+
+    /// The name with everything unprintable escaped (`\x1b`), safe for a terminal.
+    pub fn escaped(&self) -> String {
+        escape(self.as_bytes())
+    }
+}
+
+/// Zeroes what follows the first NUL: old kernels copy stale bytes after it.
+#[inline]
+fn cut_at_nul(raw: [u8; 16]) -> [u8; 16] {
+    const ONES: u128 = u128::MAX / 255;
+    let value = u128::from_le_bytes(raw);
+    // Sets the top bit of every zero byte; only the lowest such bit is certain, and only that one is used.
+    let zeros = value.wrapping_sub(ONES) & !value & (ONES << 7);
+    match zeros.trailing_zeros() / 8 {
+        16 => raw,
+        nul => (value & !(u128::MAX << (nul * 8))).to_le_bytes(),
+    }
+}
+
+/// Text from a trace made safe to print: control characters and invalid UTF-8 become `\xNN` or `\u{…}`.
+pub fn escape(raw: &[u8]) -> String {
+    let mut safe = String::with_capacity(raw.len());
+    for chunk in raw.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            if c.is_control() || is_format_character(c) {
+                safe.extend(c.escape_unicode());
+            } else {
+                safe.push(c);
+            }
+        }
+        for byte in chunk.invalid() {
+            safe.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    safe
+}
+
+/// Characters that change how the text around them is shown: bidirectional marks, zero-width, line separators.
+fn is_format_character(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{61c}')
+}
+
+/// A set of CPUs as the kernel's bit masks hold it: CPU `n` is bit `n % 64` of word `n / 64`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CpuMask(pub SmallVec<[u64; 4]>);
+
+impl CpuMask {
+    /// How many CPUs are in it.
+    pub fn count(&self) -> u32 {
+        self.0.iter().map(|word| word.count_ones()).sum()
+    }
+
+    /// Its CPUs, ascending.
+    pub fn cpus(&self) -> impl Iterator<Item = u32> + '_ {
+        self.0.iter().zip(0_u32..).flat_map(|(&word, index)| {
+            (0..64)
+                .filter(move |bit| word >> bit & 1 == 1)
+                .map(move |bit| index * 64 + bit)
+        })
+    }
+}
+
+/// The context an event was recorded in, from `common_flags` (kernel `include/linux/trace_events.h`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ContextFlags(pub u8);
+
+impl ContextFlags {
+    pub fn hardirq(self) -> bool {
+        self.0 & 0x08 != 0
+    }
+
+    /// Serving a soft interrupt.
+    pub fn softirq(self) -> bool {
+        self.0 & 0x10 != 0
+    }
+
+    pub fn nmi(self) -> bool {
+        self.0 & 0x40 != 0
+    }
+}
+
+/// The interrupt vectors of x86 by which one CPU interrupts another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Vector {
+    Reschedule,
+    CallFunction,
+    CallFunctionSingle,
+}
+
+/// One recorded event.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    /// Nanoseconds on the trace's clock.
+    pub ts: i64,
+    /// The CPU that recorded it.
+    pub cpu: u32,
+    /// `common_pid`: the task that was current on that CPU.
+    pub pid: i32,
+    /// That task's process, where the trace tells (perf samples do); -1 where not.
+    pub tgid: i32,
+    pub flags: ContextFlags,
+    /// Index into the trace's event types; [`NO_TYPE`] for what the reader adds itself (losses).
+    pub type_index: u16,
+    pub payload: Payload,
+}
+
+/// `Event::type_index` of events that are not in the trace's list of types.
+pub const NO_TYPE: u16 = u16::MAX;
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Payload {
+    Switch {
+        prev_comm: Comm,
+        prev_pid: i32,
+        prev_prio: i16,
+        prev_state: PrevState,
+        next_comm: Comm,
+        next_pid: i32,
+        next_prio: i16,
+    },
+    /// `sched_waking`: on the waker's CPU, before a CPU is chosen; `target_cpu` is where the wakee last was.
+    Waking(Wake),
+    /// `sched_wakeup`: enqueued; `target_cpu` is where it goes.
+    Wakeup(Wake),
+    WakeupNew(Wake),
+    Migrate {
+        comm: Comm,
+        pid: i32,
+        prio: i16,
+        orig_cpu: u32,
+        dest_cpu: u32,
+    },
+    Fork {
+        parent_pid: i32,
+        child_pid: i32,
+        child_comm: Comm,
+    },
+    Exec {
+        pid: i32,
+        old_pid: i32,
+    },
+    Exit {
+        comm: Comm,
+        pid: i32,
+    },
+    /// The sender set NEED_RESCHED of a polling idle CPU instead of interrupting it.
+    WakeIdleWithoutIpi {
+        cpu: u32,
+    },
+    IpiSendCpu {
+        cpu: u32,
+        callsite: u64,
+        callback: u64,
+    },
+    IpiSendMask {
+        cpus: CpuMask,
+        callsite: u64,
+        callback: u64,
+    },
+    CsdQueue {
+        cpu: u32,
+        callsite: u64,
+        func: u64,
+    },
+    CsdEntry {
+        func: u64,
+    },
+    CsdExit {
+        func: u64,
+    },
+    VectorEntry(Vector),
+    VectorExit(Vector),
+    /// arm64: `reason` is the address of a static string (see `printk_formats`).
+    IpiRaise {
+        cpus: CpuMask,
+        reason: u64,
+    },
+    IpiEntry {
+        reason: u64,
+    },
+    IpiExit {
+        reason: u64,
+    },
+    /// `pages` is -1 for a full flush.
+    TlbFlush {
+        reason: i32,
+        pages: i64,
+    },
+    SoftirqRaise {
+        vec: u32,
+    },
+    SoftirqEntry {
+        vec: u32,
+    },
+    SoftirqExit {
+        vec: u32,
+    },
+    IrqEntry {
+        irq: i32,
+    },
+    IrqExit {
+        irq: i32,
+    },
+    /// The function probe on `select_task_rq_fair`: what the kernel held as it chose.
+    Select(Selection),
+    /// That probe's return: the CPU chosen.
+    Selected {
+        cpu: i32,
+    },
+    /// Entry of the system call that sets a task's affinity; pid 0 is the caller.
+    SetAffinity {
+        pid: i32,
+    },
+    /// Text written to `trace_marker`, or by `trace_printk`.
+    Marker(Box<[u8]>),
+    /// perf's own record of a task's name (PERF_RECORD_COMM).
+    TaskName {
+        tgid: i32,
+        tid: i32,
+        comm: Comm,
+    },
+    /// From here to the matching [`Payload::LossEnd`] this CPU's events are missing; `count` where known.
+    LossBegin {
+        count: Option<u64>,
+    },
+    LossEnd,
+    /// A type that is counted but not decoded.
+    Other,
+}
+
+/// The fields that `sched_waking`, `sched_wakeup` and `sched_wakeup_new` share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wake {
+    pub comm: Comm,
+    pub pid: i32,
+    pub prio: i16,
+    pub target_cpu: u32,
+}
+
+/// What `select_task_rq_fair` was given and the wakee held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Selection {
+    pub pid: i32,
+    /// The wakee's `wakee_flips`.
+    pub flips: u32,
+    /// Previous CPU.
+    pub prev: i32,
+    /// Recently used CPU.
+    pub recent: i32,
+    pub wake_flags: u32,
+    /// Number of CPUs the wakee may run on.
+    pub allowed: i32,
+    /// Address of the wakee's own last wakee.
+    pub last_wakee: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_never_printed_raw() {
+        let comm = Comm::new(b"\x1b[31mred\0junk");
+        assert_eq!(comm.escaped(), "\\u{1b}[31mred");
+        assert_eq!(Comm::new(b"a\xff").escaped(), "a\\xff");
+        assert_eq!(escape("a\u{202e}b".as_bytes()), "a\\u{202e}b");
+    }
+
+    #[test]
+    fn stale_bytes_after_the_nul_do_not_make_another_name() {
+        for length in 0..=16 {
+            let mut raw = [b'x'; 16];
+            let mut clean = [0; 16];
+            clean[..length].fill(b'x');
+            if length < 16 {
+                raw[length] = 0;
+            }
+            assert_eq!(Comm::new(&raw), Comm(clean), "{length}");
+        }
+    }
+
+    #[test]
+    fn masks_list_their_cpus() {
+        let mask = CpuMask(SmallVec::from_slice(&[0b101, 1]));
+        assert_eq!(mask.cpus().collect::<Vec<_>>(), [0, 2, 64]);
+        assert_eq!(mask.count(), 3);
+    }
+}

@@ -1,0 +1,374 @@
+//! One pass over the records: where each CPU's events lie in time order, and what was lost.
+//!
+//! Perf empties the CPUs' rings one after the other, so the file is a sequence of runs: stretches of one CPU's events
+//! whose times do not decrease. A run is all that is kept of its events, so memory follows the number of runs:
+//!
+//! ```text
+//! file    | cpu0 10 12 19 | cpu1 11 13 | ROUND | cpu0 21 25 24 | cpu1 20 |
+//! cpu 0   | run ───────── |                    | run ─ | run─ |
+//! cpu 1                   | run ────── |                       | run ─── |
+//! ```
+//!
+//! A time that decreases within one CPU is rare but possible: the kernel takes an event's time before it
+//! reserves room for it, and an interrupt may get in between.
+
+use rustc_hash::FxHashMap;
+
+use crate::bytes::Endian;
+use crate::fault::FaultLog;
+
+use super::decompress::is_compressed;
+use super::events::Events;
+use super::loss::{CpuLosses, MISC_FILTERED};
+use super::records::{HEADER_BYTES, Record, RecordType, Stop, record_at};
+use super::sample::Stamp;
+
+/// A stretch of one CPU's events in the data, of non-decreasing time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Run {
+    pub first_ts: i64,
+    pub start: usize,
+    pub end: usize,
+}
+
+/// What the data holds of one CPU.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct CpuIndex {
+    pub cpu: u32,
+    /// By time of their first event.
+    pub runs: Vec<Run>,
+    pub losses: CpuLosses,
+    /// Time of the first event in recorded order; `None` without any.
+    pub first_ts: Option<i64>,
+    /// Latest time.
+    pub last_ts: Option<i64>,
+    /// The first thing recorded is a loss.
+    pub starts_lossy: bool,
+    /// Time of the event met last.
+    recent_ts: Option<i64>,
+}
+
+/// The index of a whole file.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Index {
+    /// Ascending by CPU.
+    pub cpus: Vec<CpuIndex>,
+    /// Samples by event.
+    pub samples: Vec<u64>,
+    /// Names of tasks that perf wrote without a time: tasks that ran before the recording did.
+    pub task_names: Vec<(i32, Vec<u8>)>,
+    /// Losses that cannot be given to a CPU.
+    pub lost_unplaced: u64,
+    /// Samples the user's own filter rejected.
+    pub filtered: u64,
+    /// Samples that the processor dropped (PEBS).
+    pub hardware_lost: u64,
+    /// How often the kernel held back an event that came too fast.
+    pub throttled: u64,
+    /// Samples whose event is unknown.
+    pub unknown: u64,
+    /// The CPU of every event id, where the file has an ID_INDEX.
+    pub id_cpus: FxHashMap<u64, u32>,
+    /// Whether those ids follow no thread, by ID_INDEX.
+    pub ids_without_thread: Option<bool>,
+    /// Whether the recording was of all threads rather than of some, by THREAD_MAP.
+    pub all_threads: Option<bool>,
+    /// Bytes in runs.
+    pub run_bytes: u64,
+    pub faults: FaultLog,
+}
+
+/// The data has compressed records and has to be decompressed first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Compressed;
+
+/// Indexes `data[start..]`.
+pub(super) fn build(
+    data: &[u8],
+    start: usize,
+    endian: Endian,
+    events: &Events,
+) -> Result<Index, Compressed> {
+    let mut builder = Builder::new(endian, events);
+    let mut offset = start;
+    loop {
+        match record_at(data, offset, endian) {
+            Ok(record) => {
+                builder.add(&record)?;
+                offset = record.next;
+            }
+            Err(stop) => {
+                builder.stop(stop, offset, data.len());
+                return Ok(builder.finish());
+            }
+        }
+    }
+}
+
+struct Builder<'a> {
+    endian: Endian,
+    events: &'a Events,
+    index: Index,
+    by_cpu: FxHashMap<u32, usize>,
+    /// The run being extended, its CPU's place in `index.cpus`, that CPU, and the run's last time.
+    run: Option<(Run, usize, u32, i64)>,
+    /// LOST_SAMPLES by event id; placed in the end, when ID_INDEX has been read wherever it was.
+    lost_samples: Vec<(Option<u64>, u64)>,
+    /// Sum of the LOST records without a CPU.
+    lost_without_cpu: u64,
+}
+
+impl<'a> Builder<'a> {
+    fn new(endian: Endian, events: &'a Events) -> Self {
+        Self {
+            endian,
+            events,
+            index: Index {
+                samples: vec![0; events.attrs.len()],
+                ..Index::default()
+            },
+            by_cpu: FxHashMap::default(),
+            run: None,
+            lost_samples: Vec::new(),
+            lost_without_cpu: 0,
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, record: &Record<'_>) -> Result<(), Compressed> {
+        match record.kind {
+            RecordType::SAMPLE => self.sample(record),
+            RecordType::COMM => self.comm(record),
+            RecordType::LOST => self.lost(record),
+            RecordType::LOST_SAMPLES => self.lost_samples(record),
+            RecordType::THROTTLE => self.index.throttled += 1,
+            RecordType::ID_INDEX => self.id_index(record),
+            RecordType::THREAD_MAP => self.thread_map(record),
+            kind if is_compressed(kind) => return Err(Compressed),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn sample(&mut self, record: &Record<'_>) {
+        let Some(event) = self.events.of_sample(record.bytes, self.endian) else {
+            self.index.unknown += 1;
+            return;
+        };
+        let stamp = self
+            .events
+            .layout(event)
+            .and_then(|layout| layout.stamp(record.bytes, self.endian));
+        let Some((cpu, ts)) = stamp.and_then(placed) else {
+            self.index.faults.push(record.offset as u64, None, || {
+                "a sample is too short for its time and CPU, or its time is beyond 292 years: left out"
+                    .to_owned()
+            });
+            return;
+        };
+        if let Some(count) = self.index.samples.get_mut(usize::from(event)) {
+            *count += 1;
+        }
+        self.event(record, cpu, ts);
+    }
+
+    /// `u32 pid, tid; char comm[]`. Perf writes the names of tasks that exist already with time 0, and before any event.
+    fn comm(&mut self, record: &Record<'_>) {
+        let event = self.events.of_other(record.bytes, self.endian);
+        let Some(layout) = event.and_then(|event| self.events.layout(event)) else {
+            return;
+        };
+        let stamp = layout.trailer_stamp(record.bytes, self.endian);
+        match stamp.and_then(placed) {
+            Some((cpu, ts)) if ts > 0 => self.event(record, cpu, ts),
+            _ => {
+                let record = layout.before_trailer(record.bytes);
+                let tid = self.endian.u32_at(record, HEADER_BYTES + 4);
+                let name = record.get(HEADER_BYTES + 8..);
+                if let (Some(tid), Some(name)) = (tid, name) {
+                    let name = crate::bytes::until_nul(name).to_vec();
+                    self.index.task_names.push((tid.cast_signed(), name));
+                }
+            }
+        }
+    }
+
+    /// An event of `cpu` at `ts`: extends the run or starts the next.
+    #[inline]
+    fn event(&mut self, record: &Record<'_>, cpu: u32, ts: i64) {
+        if let Some((run, _, run_cpu, last)) = &mut self.run
+            && *run_cpu == cpu
+            && *last <= ts
+        {
+            run.end = record.next;
+            *last = ts;
+            return;
+        }
+        self.start_run(record, cpu, ts);
+    }
+
+    fn start_run(&mut self, record: &Record<'_>, cpu: u32, ts: i64) {
+        self.end_run();
+        let place = self.place_of(cpu);
+        if let Some(cpu) = self.index.cpus.get_mut(place) {
+            if cpu.losses.is_open() {
+                cpu.losses.close(cpu.recent_ts, ts);
+            }
+            cpu.first_ts = cpu.first_ts.or(Some(ts));
+        }
+        let run = Run {
+            first_ts: ts,
+            start: record.offset,
+            end: record.next,
+        };
+        self.run = Some((run, place, cpu, ts));
+    }
+
+    fn end_run(&mut self) {
+        let Some((run, place, _, last)) = self.run.take() else {
+            return;
+        };
+        if let Some(cpu) = self.index.cpus.get_mut(place) {
+            cpu.runs.push(run);
+            cpu.recent_ts = Some(last);
+            cpu.last_ts = cpu.last_ts.max(Some(last));
+            self.index.run_bytes += (run.end - run.start) as u64;
+        }
+    }
+
+    fn place_of(&mut self, cpu: u32) -> usize {
+        *self.by_cpu.entry(cpu).or_insert_with(|| {
+            self.index.cpus.push(CpuIndex {
+                cpu,
+                ..CpuIndex::default()
+            });
+            self.index.cpus.len() - 1
+        })
+    }
+
+    /// `u64 id, lost`.
+    fn lost(&mut self, record: &Record<'_>) {
+        self.end_run();
+        let event = self.events.of_other(record.bytes, self.endian);
+        let stamp = event
+            .and_then(|event| self.events.layout(event))
+            .and_then(|layout| layout.trailer_stamp(record.bytes, self.endian));
+        let count = self
+            .endian
+            .u64_at(record.bytes, HEADER_BYTES + 8)
+            .unwrap_or(0);
+        match stamp.and_then(placed) {
+            Some((cpu, ts)) if cpu != u32::MAX => {
+                let place = self.place_of(cpu);
+                if let Some(cpu) = self.index.cpus.get_mut(place) {
+                    cpu.starts_lossy |= cpu.first_ts.is_none();
+                    let ts = Some(ts).filter(|&ts| ts > 0);
+                    cpu.losses.lost(record.offset as u64, count, ts);
+                }
+            }
+            _ => self.lost_without_cpu = self.lost_without_cpu.saturating_add(count),
+        }
+    }
+
+    /// `u64 lost`.
+    fn lost_samples(&mut self, record: &Record<'_>) {
+        let count = self.endian.u64_at(record.bytes, HEADER_BYTES).unwrap_or(0);
+        if record.misc & MISC_FILTERED != 0 {
+            self.index.filtered = self.index.filtered.saturating_add(count);
+            return;
+        }
+        let event = self.events.of_other(record.bytes, self.endian);
+        let ts = event
+            .and_then(|event| self.events.layout(event))
+            .and_then(|layout| layout.trailer_stamp(record.bytes, self.endian))
+            .and_then(|stamp| stamp.ts);
+        if ts.is_some_and(|ts| ts > 0) {
+            self.index.hardware_lost = self.index.hardware_lost.saturating_add(count);
+        } else {
+            let id = self.events.trailer_id(record.bytes, self.endian);
+            self.lost_samples.push((id, count));
+        }
+    }
+
+    /// `u64 nr; { u64 id, idx, cpu, tid } [nr]`; a tid of -1 is an event that follows a CPU, not a thread.
+    fn id_index(&mut self, record: &Record<'_>) {
+        let entries = record.bytes.get(HEADER_BYTES + 8..).unwrap_or_default();
+        for entry in entries.chunks_exact(32) {
+            let word = |at| self.endian.u64_at(entry, at).unwrap_or(0);
+            if let Ok(cpu) = u32::try_from(word(16)) {
+                self.index.id_cpus.insert(word(0), cpu);
+            }
+            let no_thread = word(24) as u32 == u32::MAX;
+            let all = self.index.ids_without_thread.unwrap_or(true);
+            self.index.ids_without_thread = Some(all && no_thread);
+        }
+    }
+
+    /// `u64 nr; { u64 pid; char comm[16] } [nr]`; the one entry -1 stands for all threads.
+    fn thread_map(&mut self, record: &Record<'_>) {
+        let word = |at| self.endian.u64_at(record.bytes, HEADER_BYTES + at);
+        if let (Some(count), Some(first)) = (word(0), word(8)) {
+            self.index.all_threads = Some(count == 1 && first as u32 == u32::MAX);
+        }
+    }
+
+    fn stop(&mut self, stop: Stop, offset: usize, end: usize) {
+        let rest = end.saturating_sub(offset);
+        let what = match stop {
+            Stop::End => return,
+            Stop::Cut { have, size } => format!(
+                "the data ends within a record: {have} of its {size} bytes are there, and are left out"
+            ),
+            Stop::BadSize(size) => format!(
+                "a record of {size} bytes, less than its own header: the {rest} bytes from there on cannot be read"
+            ),
+        };
+        self.index.faults.push(offset as u64, None, || what);
+    }
+
+    fn finish(mut self) -> Index {
+        self.end_run();
+        self.place_lost_samples();
+        let mut index = self.index;
+        let first = index.cpus.iter().filter_map(|cpu| cpu.first_ts).min();
+        let last = index.cpus.iter().filter_map(|cpu| cpu.last_ts).max();
+        for cpu in &mut index.cpus {
+            cpu.runs.sort_by_key(|run| run.first_ts);
+            cpu.losses
+                .finish(cpu.last_ts, first.unwrap_or(0), last.unwrap_or(0));
+        }
+        index.cpus.sort_by_key(|cpu| cpu.cpu);
+        let placed = index.cpus.iter().flat_map(|cpu| &cpu.losses.losses);
+        let placed = placed.fold(0_u64, |sum, loss| sum.saturating_add(loss.count));
+        let by_lost = index.cpus.iter().fold(self.lost_without_cpu, |sum, cpu| {
+            sum.saturating_add(cpu.losses.by_lost())
+        });
+        let by_samples = self
+            .lost_samples
+            .iter()
+            .fold(0_u64, |sum, (_, count)| sum.saturating_add(*count));
+        index.lost_unplaced = by_lost.max(by_samples).saturating_sub(placed);
+        index
+    }
+
+    fn place_lost_samples(&mut self) {
+        for at in 0..self.lost_samples.len() {
+            let Some(&(Some(id), count)) = self.lost_samples.get(at) else {
+                continue;
+            };
+            if let Some(&cpu) = self.index.id_cpus.get(&id) {
+                let place = self.place_of(cpu);
+                if let Some(cpu) = self.index.cpus.get_mut(place) {
+                    cpu.losses.lost_samples(count);
+                }
+            }
+        }
+    }
+}
+
+/// CPU and time as the event model has them; `None` for a time it cannot hold. Records without a time get 0.
+#[inline]
+fn placed(stamp: Stamp) -> Option<(u32, i64)> {
+    Some((stamp.cpu, i64::try_from(stamp.ts.unwrap_or(0)).ok()?))
+}

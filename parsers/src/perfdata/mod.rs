@@ -1,0 +1,407 @@
+//! perf.data: what `perf record` and `perf sched record` write, to a file or through a pipe, plain or compressed.
+//!
+//! ```text
+//! header, features ── seekable.rs ─┐
+//! records of pipe mode ── pipe.rs ─┴─► events.rs ─► index.rs ─► stream.rs ─► events in time order
+//! compressed records ── decompress.rs ──────────────────┘
+//! ```
+//!
+//! Source of the format: `tools/perf/Documentation/perf.data-file-format.txt` and `include/uapi/linux/perf_event.h` of
+//! the Linux sources; each module names the part that it follows.
+
+mod attr;
+mod decompress;
+mod events;
+mod features;
+mod header;
+mod index;
+mod loss;
+mod machine;
+mod meta;
+mod pipe;
+mod records;
+mod sample;
+mod seekable;
+mod stream;
+
+use std::path::Path;
+
+use rustc_hash::FxHashMap;
+
+use crate::bytes::Endian;
+use crate::decode::{Decoder, EventType};
+use crate::error::OpenError;
+use crate::event::NO_TYPE;
+use crate::fault::FaultLog;
+use crate::map::Bytes;
+use crate::trace::{EventSource, TraceMeta};
+use crate::tracedat::tracing_data::parse_tracing_data;
+
+use self::attr::Attr;
+use self::events::Events;
+use self::features::Features;
+use self::header::{Header, Layout, Seekable};
+use self::index::Index;
+use self::meta::Container;
+use self::stream::{Merged, Source};
+
+/// Bytes of the kernel's `long` where no tracepoint is there to tell.
+const LONG_SIZE: usize = 8;
+
+/// An open perf.data file.
+#[derive(Debug)]
+pub struct PerfTrace {
+    /// The file, cut behind its data; or its records without compression.
+    data: Bytes,
+    data_end: usize,
+    endian: Endian,
+    events: Events,
+    decoder: Decoder,
+    /// The decoder's types, then those of the events whose samples are only counted.
+    types: Vec<EventType>,
+    /// By event: its type's index.
+    type_indexes: Vec<u16>,
+    index: Index,
+    meta: TraceMeta,
+}
+
+/// A file's header and features, from wherever its mode keeps them.
+struct Front {
+    endian: Endian,
+    data: std::ops::Range<usize>,
+    attrs: Vec<Attr>,
+    features: Features,
+    container: Container,
+    /// Event ids and the names that EVENT_UPDATE records give.
+    renamed: Vec<(u64, String)>,
+    /// Names of tasks that the kernel had kept before the recording.
+    task_names: Vec<(i32, Vec<u8>)>,
+    /// The file ends before its header says that it does.
+    cut: bool,
+    faults: FaultLog,
+}
+
+impl PerfTrace {
+    /// Whether the content is a perf.data file, of whatever version.
+    pub fn recognises(bytes: &[u8]) -> bool {
+        header::recognises(bytes)
+    }
+
+    /// Reads the header and indexes the records.
+    ///
+    /// # Errors
+    /// A header that cannot be used, tracepoints without their formats (an unfinished recording), and no room for
+    /// what a compressed file holds.
+    pub fn open(bytes: Bytes, path: &Path) -> Result<Self, OpenError> {
+        let mut front = Front::read(&bytes, path)?;
+        front.name_events();
+        let decoder = front.decoder(path)?;
+        let (attrs, features) = (front.attrs, &mut front.features);
+        if attrs.is_empty() {
+            return Err(malformed(
+                path,
+                "it describes no event",
+                0,
+                "perf may have been killed before it recorded anything; record again",
+            ));
+        }
+        let events = Events::new(attrs).map_err(|_| OpenError::Unusable {
+            path: path.into(),
+            what: "its events' samples are laid out differently and carry no id to tell them apart"
+                .into(),
+            hint: "record again with `perf record --sample-identifier`".into(),
+        })?;
+        let mut faults = front.faults;
+        let (data, data_end, mut index) = read_index(
+            bytes,
+            front.data,
+            front.endian,
+            &events,
+            &mut front.container,
+            &mut faults,
+        )
+        .map_err(|source| OpenError::Io {
+            path: path.into(),
+            source,
+        })?;
+        faults.absorb(std::mem::take(&mut index.faults));
+        index.faults = faults;
+        // Perf's own names come second, for they are of the recording's time.
+        index.task_names.splice(0..0, front.task_names);
+        let meta = meta::describe(front.container, &events, features, &mut index);
+        let (types, type_indexes) = all_types(&decoder, &events);
+        Ok(Self {
+            data,
+            data_end,
+            endian: front.endian,
+            events,
+            decoder,
+            types,
+            type_indexes,
+            index,
+            meta,
+        })
+    }
+
+    pub fn meta(&self) -> &TraceMeta {
+        &self.meta
+    }
+
+    /// The tracepoints that the file describes, then one type for each event that is none of them.
+    pub fn types(&self) -> &[EventType] {
+        &self.types
+    }
+
+    /// How many samples the file has of each type, as [`Self::types`] counts them, by the events they name.
+    pub fn sample_counts(&self) -> Vec<u64> {
+        let mut counts = vec![0; self.types.len()];
+        for (&index, &count) in self.type_indexes.iter().zip(&self.index.samples) {
+            if let Some(sum) = counts.get_mut(usize::from(index)) {
+                *sum += count;
+            }
+        }
+        counts
+    }
+
+    /// First and last event's time on each CPU, ascending by CPU.
+    pub fn cpu_spans(&self) -> Vec<(u32, i64, i64)> {
+        let span = |cpu: &index::CpuIndex| Some((cpu.cpu, cpu.first_ts?, cpu.last_ts?));
+        self.index.cpus.iter().filter_map(span).collect()
+    }
+
+    /// All events in time order.
+    pub fn merged(&self) -> Box<dyn EventSource + '_> {
+        let faults = self.index.faults.clone();
+        Box::new(Merged::new(self.source(), self.index.cpus.iter(), faults))
+    }
+
+    /// One part for each CPU, at most 16 of them; the faults met in opening come with the first.
+    pub fn shards(&self) -> Vec<Box<dyn EventSource + '_>> {
+        const MOST: usize = 16;
+        let per_shard = self.index.cpus.len().div_ceil(MOST).max(1);
+        let mut faults = self.index.faults.clone();
+        let mut shards: Vec<Box<dyn EventSource + '_>> = Vec::new();
+        for cpus in self.index.cpus.chunks(per_shard) {
+            let faults = std::mem::take(&mut faults);
+            shards.push(Box::new(Merged::new(self.source(), cpus.iter(), faults)));
+        }
+        shards
+    }
+
+    fn source(&self) -> Source<'_> {
+        Source {
+            data: self.data.get(..self.data_end).unwrap_or(&self.data),
+            endian: self.endian,
+            events: &self.events,
+            decoder: &self.decoder,
+            type_indexes: &self.type_indexes,
+        }
+    }
+}
+
+impl Front {
+    fn read(bytes: &[u8], path: &Path) -> Result<Self, OpenError> {
+        let header = Header::parse(bytes)
+            .map_err(|error| malformed(path, error.what, error.offset, error.hint))?;
+        match header.layout {
+            Layout::Pipe { data } => Ok(Self::read_pipe(bytes, data, header.endian)),
+            Layout::Seekable(seekable) => Self::read_seekable(bytes, &seekable, header.endian)
+                .ok_or_else(|| {
+                    malformed(
+                        path,
+                        "the list of events lies outside the file or is damaged",
+                        24,
+                        "copy the file again, or record again",
+                    )
+                }),
+        }
+    }
+
+    fn read_pipe(bytes: &[u8], start: usize, endian: Endian) -> Self {
+        let pipe = pipe::PipeHeader::read(bytes, start, endian);
+        let mut faults = FaultLog::default();
+        for feature in pipe.unreadable {
+            faults.push(start as u64, None, || {
+                format!(
+                    "header feature {} cannot be read and is left out",
+                    feature.0
+                )
+            });
+        }
+        Self {
+            endian,
+            data: start..bytes.len(),
+            attrs: pipe.attrs,
+            features: pipe.features,
+            container: Container {
+                pipe: true,
+                big_endian: endian == Endian::Big,
+                ..Container::default()
+            },
+            renamed: pipe.renamed,
+            task_names: Vec::new(),
+            cut: false,
+            faults,
+        }
+    }
+
+    fn read_seekable(bytes: &[u8], header: &Seekable, endian: Endian) -> Option<Self> {
+        let attrs = seekable::read_attrs(bytes, header, endian)?;
+        let unfinished = header.data.size == 0;
+        let mut faults = FaultLog::default();
+        let (features, features_cut) = seekable::read_features(bytes, header, endian, &mut faults);
+        let cut = features_cut || !header.data.is_whole(bytes.len());
+        let mut data = header.data.range(bytes.len())?;
+        if unfinished {
+            data.end = bytes.len();
+        }
+        Some(Self {
+            endian,
+            data,
+            attrs,
+            features,
+            container: Container {
+                big_endian: endian == Endian::Big,
+                unfinished,
+                ..Container::default()
+            },
+            renamed: Vec::new(),
+            task_names: Vec::new(),
+            cut,
+            faults,
+        })
+    }
+
+    /// Gives the events their names: those of EVENT_UPDATE and EVENT_DESC by id; without ids, EVENT_DESC's by place.
+    fn name_events(&mut self) {
+        let described = std::mem::take(&mut self.features.events);
+        let mut by_id: FxHashMap<u64, &str> = FxHashMap::default();
+        for desc in &described {
+            by_id.extend(desc.ids.iter().map(|&id| (id, desc.name.as_str())));
+        }
+        by_id.extend(self.renamed.iter().map(|(id, name)| (*id, name.as_str())));
+        for (place, attr) in self.attrs.iter_mut().enumerate() {
+            let by_place = described.get(place).map(|desc| desc.name.as_str());
+            let name = attr.ids.iter().find_map(|id| by_id.get(id).copied());
+            attr.name = name.or(by_place).map(str::to_owned);
+        }
+    }
+
+    /// The decoder of the file's tracepoints. TRACING_DATA holds their formats, and names of tasks.
+    fn decoder(&mut self, path: &Path) -> Result<Decoder, OpenError> {
+        let Some(raw) = self.features.tracing_data.take() else {
+            return if self.attrs.iter().any(Attr::is_tracepoint) {
+                Err(self.no_formats(path))
+            } else {
+                Ok(Decoder::new(&[], self.endian, LONG_SIZE))
+            };
+        };
+        let parsed = parse_tracing_data(&raw).map_err(|damage| {
+            malformed(
+                path,
+                &format!("the event formats are damaged ({})", damage.what),
+                0,
+                "copy the file again, or record again",
+            )
+        })?;
+        if let Some(damage) = parsed.damage {
+            self.faults.push(0, None, || {
+                format!(
+                    "the event formats are damaged from byte {} of them on: {}",
+                    damage.offset, damage.what
+                )
+            });
+        }
+        self.task_names = parsed.cmdlines;
+        Ok(Decoder::new(&parsed.formats, self.endian, parsed.long_size))
+    }
+
+    /// Why a file has tracepoints but not their formats, and what to do.
+    fn no_formats(&self, path: &Path) -> OpenError {
+        let (what, hint) = if self.container.unfinished {
+            (
+                "`perf record` was killed before it wrote the event formats, which come last, so its tracepoints cannot be decoded",
+                "record again and end it with Ctrl-C or `kill -INT`, or let it run a command",
+            )
+        } else if self.cut {
+            (
+                "the file is cut off before the event formats, which come last, so its tracepoints cannot be decoded",
+                "copy it again in full",
+            )
+        } else {
+            (
+                "it has tracepoints but not their formats",
+                "record with a perf that was built with libtraceevent (`perf version --build-options`)",
+            )
+        };
+        OpenError::Unusable {
+            path: path.into(),
+            what: what.into(),
+            hint: hint.into(),
+        }
+    }
+}
+
+/// Indexes the records, decompressed where they are compressed. Returns where they are, too.
+fn read_index(
+    bytes: Bytes,
+    data: std::ops::Range<usize>,
+    endian: Endian,
+    events: &Events,
+    container: &mut Container,
+    faults: &mut FaultLog,
+) -> std::io::Result<(Bytes, usize, Index)> {
+    let records = bytes.get(..data.end).unwrap_or(&bytes);
+    if let Ok(index) = index::build(records, data.start, endian, events) {
+        let end = records.len();
+        return Ok((bytes, end, index));
+    }
+    container.compressed = true;
+    let records = records.get(data.start..).unwrap_or_default();
+    let plain = decompress::decompress(records, endian, faults)?;
+    let index = index::build(&plain, 0, endian, events).unwrap_or_default();
+    let end = plain.len();
+    Ok((plain, end, index))
+}
+
+/// The decoder's types, those of the other events, and each event's own.
+fn all_types(decoder: &Decoder, events: &Events) -> (Vec<EventType>, Vec<u16>) {
+    let mut types = decoder.types().to_vec();
+    let known = types.len();
+    let mut indexes = Vec::with_capacity(events.attrs.len());
+    for attr in &events.attrs {
+        let described = |kind: &EventType| u64::from(kind.id) == attr.config;
+        let place = types
+            .iter()
+            .take(known)
+            .position(described)
+            .filter(|_| attr.is_tracepoint());
+        let place = place.unwrap_or_else(|| {
+            let (system, name) = attr.described();
+            types.push(EventType {
+                id: attr.config as u32,
+                system,
+                name,
+            });
+            types.len() - 1
+        });
+        indexes.push(u16::try_from(place).unwrap_or(NO_TYPE));
+    }
+    (types, indexes)
+}
+
+/// All the `u64` of a section.
+fn u64s(raw: &[u8], endian: Endian) -> Vec<u64> {
+    raw.chunks_exact(8)
+        .filter_map(|word| endian.u64_at(word, 0))
+        .collect()
+}
+
+fn malformed(path: &Path, what: &str, offset: u64, hint: &str) -> OpenError {
+    OpenError::Malformed {
+        path: path.into(),
+        what: what.into(),
+        offset,
+        hint: hint.into(),
+    }
+}

@@ -1,0 +1,144 @@
+//! Losses: what LOST and LOST_SAMPLES say together, and where it lies.
+
+use std::path::Path;
+
+use ttwu_parsers::event::{Event, Payload};
+use ttwu_parsers::map::Bytes;
+use ttwu_parsers::perfdata::PerfTrace;
+
+use crate::support::perf_writer::{AttrSpec, CPU, IDENTIFIER, PerfFile, RAW, TID, TIME};
+
+const SAMPLE: u64 = IDENTIFIER | TID | TIME | CPU | RAW;
+
+/// Ids 1 and 2: the event on CPU 0 and on CPU 1.
+fn file() -> PerfFile {
+    let mut file = PerfFile::new(false, vec![AttrSpec::waking(SAMPLE, &[1, 2])]);
+    file.id_index(&[(1, 0, u64::MAX), (2, 1, u64::MAX)]);
+    file
+}
+
+fn open(file: &PerfFile) -> PerfTrace {
+    PerfTrace::open(Bytes::owned(file.seekable()), Path::new("perf.data")).expect("it opens")
+}
+
+/// Per event: time, CPU and `w` for a wakeup, `[n` for the begin of a loss of n, `]` for its end.
+fn told(trace: &PerfTrace) -> Vec<String> {
+    let mut events = trace.merged();
+    std::iter::from_fn(|| events.next_event())
+        .map(
+            |Event {
+                 ts, cpu, payload, ..
+             }| match payload {
+                Payload::LossBegin { count } => format!("{ts}/{cpu}[{}", count.unwrap_or(0)),
+                Payload::LossEnd => format!("{ts}/{cpu}]"),
+                _ => format!("{ts}/{cpu}w"),
+            },
+        )
+        .collect()
+}
+
+#[test]
+fn a_loss_lies_between_the_events_around_it() {
+    let mut file = file();
+    file.sample(0, 1, 10, 0, 5).lost(7, 1, 20, 0);
+    file.sample(0, 1, 20, 0, 5).sample(0, 1, 30, 0, 5);
+    file.sample(0, 2, 9, 1, 5)
+        .sample(0, 2, 15, 1, 5)
+        .sample(0, 2, 40, 1, 5);
+    let trace = open(&file);
+    assert_eq!(
+        told(&trace),
+        [
+            "9/1w", "10/0w", "10/0[7", "15/1w", "20/0]", "20/0w", "30/0w", "40/1w"
+        ]
+    );
+    assert_eq!(trace.meta().complete_from_start, [0, 1]);
+    assert_eq!(trace.meta().lost_unplaced, 0);
+}
+
+#[test]
+fn a_loss_seen_by_both_records_is_told_once() {
+    let mut file = file();
+    file.sample(0, 1, 10, 0, 5)
+        .lost(7, 1, 20, 0)
+        .sample(0, 1, 20, 0, 5);
+    file.sample(0, 2, 25, 1, 5);
+    file.lost_samples(7, 1);
+    assert_eq!(
+        told(&open(&file)),
+        ["10/0w", "10/0[7", "20/0]", "20/0w", "25/1w"]
+    );
+    // What the events' counters saw beyond that lies behind the CPU's last event.
+    file.lost_samples(2, 1).lost_samples(3, 2);
+    let trace = open(&file);
+    assert_eq!(
+        told(&trace),
+        [
+            "10/0w", "10/0[7", "20/0]", "20/0w", "20/0[2", "25/0]", "25/1w", "25/1[3", "25/1]"
+        ]
+    );
+    assert_eq!(trace.meta().lost_unplaced, 0);
+}
+
+#[test]
+fn losses_at_the_edges() {
+    let mut file = file();
+    file.lost(4, 1, 10, 0).sample(0, 1, 10, 0, 5);
+    file.sample(0, 2, 12, 1, 5).lost(6, 2, 13, 1);
+    let trace = open(&file);
+    assert_eq!(
+        told(&trace),
+        ["10/0[4", "10/0]", "10/0w", "12/1w", "12/1[6", "13/1]"]
+    );
+    assert_eq!(trace.meta().complete_from_start, [1]);
+}
+
+#[test]
+fn without_a_cpu_a_loss_is_only_counted() {
+    let mut file = PerfFile::new(false, vec![AttrSpec::waking(SAMPLE, &[1, 2])]);
+    file.sample(0, 1, 10, 0, 5)
+        .lost(7, 1, 20, 0)
+        .sample(0, 1, 20, 0, 5);
+    // No ID_INDEX: of these 9, 7 are the LOST record's.
+    file.lost_samples(4, 1).lost_samples(5, 2);
+    let trace = open(&file);
+    assert_eq!(told(&trace), ["10/0w", "10/0[7", "20/0]", "20/0w"]);
+    assert_eq!(trace.meta().lost_unplaced, 2);
+}
+
+#[test]
+fn filtered_and_hardware_samples_are_no_losses() {
+    let mut file = file();
+    file.sample(0, 1, 10, 0, 5);
+    let payload = [file.order.u64(50), file.trailer(0, 1, 0, 0)].concat();
+    file.push(13, 1 << 15, &payload);
+    let count = file.order.u64(60);
+    file.other(13, &count, 0, 1, 10, 0);
+    let trace = open(&file);
+    assert_eq!(told(&trace), ["10/0w"]);
+    assert_eq!(trace.meta().lost_unplaced, 0);
+    assert_eq!(trace.meta().notes.len(), 2);
+}
+
+#[test]
+fn every_loss_of_the_lossy_recording_is_told_once() {
+    // LOST records of 36, 77 and 24 on CPUs 2, 3 and 0; LOST_SAMPLES records of 137 together.
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/perf-data/perf.lost.data");
+    let trace = PerfTrace::open(Bytes::open(&path).expect("the file"), &path).expect("it opens");
+    let losses: Vec<_> = told(&trace)
+        .into_iter()
+        .filter(|told| !told.ends_with('w'))
+        .collect();
+    assert_eq!(
+        losses,
+        [
+            "103029913844/3[77",
+            "103077717161/2[36",
+            "103197105369/2]",
+            "103197284174/3]",
+            "103264483455/0[24",
+            "103313368279/0]"
+        ]
+    );
+    assert_eq!(trace.meta().lost_unplaced, 0);
+}

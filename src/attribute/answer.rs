@@ -1,0 +1,299 @@
+//! The answer to "what did my wakeups cost": every number of a report under its stable name
+//! (`analysis` §9). Reports print these and compute nothing.
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Version of the JSON report; raised when a name changes its meaning.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// A number, or the reason why the trace cannot give it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Known<T> {
+    Value(T),
+    Unknown { unknown: String },
+}
+
+impl<T> Known<T> {
+    pub fn unknown(reason: impl Into<String>) -> Self {
+        Known::Unknown {
+            unknown: reason.into(),
+        }
+    }
+
+    pub fn value(&self) -> Option<&T> {
+        match self {
+            Known::Value(value) => Some(value),
+            Known::Unknown { .. } => None,
+        }
+    }
+}
+
+/// A number under both readings of unknown affinity; one is absent where only the other was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Readings<T> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seen: Option<T>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub any: Option<T>,
+}
+
+/// Counts, or other numbers, by the words of an enumeration; every word is present.
+pub type ByWord<T> = BTreeMap<&'static str, T>;
+
+/// An estimate with its 95 % bootstrap interval and the number of samples.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Estimate {
+    pub value: f64,
+    pub ci95: [f64; 2],
+    pub n: u64,
+}
+
+/// A distribution of durations, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Quantiles {
+    pub count: u64,
+    pub p50: i64,
+    pub p99: i64,
+    pub max: i64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Answer {
+    pub schema_version: u32,
+    pub trace: TraceFacts,
+    pub ledger: Ledger,
+    pub wakeups: Wakeups,
+    pub waits: Waits,
+    pub sis: Sis,
+    pub cross_llc: Known<()>,
+    pub migrations: Known<Migrations>,
+    pub flips: Known<()>,
+    pub ipis: Known<()>,
+    pub throughput: Known<()>,
+    pub pairs: Vec<PairFacts>,
+    pub tasks: Vec<TaskFacts>,
+    pub llcs: Vec<LlcFacts>,
+    pub processes: Known<()>,
+    pub fitness: Fitness,
+    pub compare: Known<()>,
+    /// What could not be known, or was left out, each a full sentence.
+    pub caveats: Vec<String>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct TraceFacts {
+    pub format: String,
+    pub kernel_release: Known<String>,
+    pub kernel_model: String,
+    pub clock: String,
+    /// The accounted window.
+    pub start_ns: i64,
+    pub end_ns: i64,
+    pub events: u64,
+    pub events_by_name: BTreeMap<String, u64>,
+    pub lost_events: u64,
+    pub cpus: Vec<u32>,
+    pub topology: TopologyFacts,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct TopologyFacts {
+    pub source: String,
+    pub llcs: Known<Vec<Vec<u32>>>,
+    pub cores: Known<Vec<Vec<u32>>>,
+    pub l2s: Known<Vec<Vec<u32>>>,
+    pub nodes: Known<Vec<Vec<u32>>>,
+}
+
+/// Both CPU-time ledgers. Each reading's rows sum to `total_ns`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Ledger {
+    pub total_ns: i64,
+    pub unknown_ns: i64,
+    pub unknown_share: f64,
+    pub running_ns: i64,
+    pub running_share: f64,
+    pub transit_ns: i64,
+    pub transit_share: f64,
+    pub waiting_llc_ns: Known<WaitingLlc<i64>>,
+    pub waiting_llc_share: Known<WaitingLlc<f64>>,
+    pub waiting_machine_ns: Known<Readings<i64>>,
+    pub waiting_machine_share: Known<Readings<f64>>,
+    /// The sum of the waiting rows: known without a topology too.
+    pub waiting_ns: Readings<i64>,
+    pub waiting_share: Readings<f64>,
+    pub idle_ns: Readings<i64>,
+    pub idle_share: Readings<f64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct WaitingLlc<T> {
+    pub core: Readings<T>,
+    pub smt: Readings<T>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Wakeups {
+    pub total: u64,
+    pub by_class: ByWord<u64>,
+    pub by_path: ByWord<u64>,
+    pub per_waker_cpu: BTreeMap<String, u64>,
+    pub by_distance: ByDistance,
+    pub by_waker: ByWord<u64>,
+    pub latency_ns: Known<Quantiles>,
+    pub queue_ns: Known<Quantiles>,
+    pub waker_cost_ns: Known<Quantiles>,
+    /// Latency by path and by the distance from waker to chosen CPU.
+    pub latency_by_path_ns: ByWord<Known<Quantiles>>,
+    pub latency_by_distance_ns: LatencyByDistance,
+    pub cross_llc_share: Known<f64>,
+    pub smt_shared: Known<u64>,
+    pub probe_check: Known<ProbeCheck>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct ByDistance {
+    pub waker_chosen: ByWord<u64>,
+    pub prev_chosen: ByWord<u64>,
+    pub waker_prev: ByWord<u64>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct LatencyByDistance {
+    pub waker_chosen: ByWord<Known<Quantiles>>,
+    pub prev_chosen: ByWord<Known<Quantiles>>,
+    pub waker_prev: ByWord<Known<Quantiles>>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct ProbeCheck {
+    pub checked: u64,
+    pub prev_equal: u64,
+    pub chosen_equal: u64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Waits {
+    pub count: u64,
+    pub total_ns: i64,
+    pub by_origin: ByWord<OriginFacts>,
+    pub by_verdict: ByWord<VerdictFacts>,
+    pub withheld: Withheld,
+    pub withdrawn: Withdrawn,
+}
+
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct OriginFacts {
+    pub count: u64,
+    pub wait_ns: i64,
+    pub wait_share: f64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct VerdictFacts {
+    pub count: Readings<u64>,
+    pub wait_ns: Readings<i64>,
+    pub wait_share: Readings<f64>,
+    pub lost_ns: Readings<i64>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Withheld {
+    pub count: u64,
+    pub ns: i64,
+}
+
+/// Waits that were given up because events are missing or contradict each other.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Withdrawn {
+    pub lost_events: u64,
+    pub inconsistent: u64,
+    pub lost_ns: Readings<i64>,
+}
+
+/// The idle search, under the names its developers use. Scanned runqueues cannot be seen in a trace.
+#[derive(Debug, Clone, Serialize)]
+pub struct Sis {
+    /// Wakeups of fair tasks for which a CPU was selected.
+    pub selections: u64,
+    pub success: u64,
+    /// Success on the waker's or the previous CPU; the recently used one needs probes, so a lower bound.
+    pub fast_success: u64,
+    pub failures: u64,
+    /// Failures although an eligible CPU of that LLC (or another's) was idle throughout, by verdict.
+    pub missed: ByWord<Readings<u64>>,
+    pub scanned: Known<u64>,
+    pub search_efficiency: Known<f64>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Migrations {
+    pub by_cause: ByWord<ByWord<u64>>,
+}
+
+/// One waker and its wakee.
+#[derive(Debug, Clone, Serialize)]
+pub struct PairFacts {
+    pub waker: String,
+    pub waker_pid: i32,
+    pub wakee: String,
+    pub wakee_pid: i32,
+    pub wakeups: u64,
+    pub by_path: ByWord<u64>,
+    pub waker_chosen: ByWord<u64>,
+    pub cross_llc_share: Known<f64>,
+    pub latency_ns: Known<Quantiles>,
+    pub wait_ns: i64,
+    pub lost_ns: Readings<i64>,
+    /// Put on the waker's CPU although an eligible one was idle in that LLC.
+    pub stacked: Readings<u64>,
+    pub overlap_ns: Known<Estimate>,
+    pub cost_of_spreading_ns: Known<Estimate>,
+    /// `spread`, `stack` or `undecided`.
+    pub stack_or_spread: &'static str,
+    pub stack_or_spread_why: String,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct TaskFacts {
+    pub name: String,
+    pub pid: i32,
+    pub generation: u32,
+    pub run_ns: i64,
+    pub wait_ns: i64,
+    pub lost_ns: Readings<i64>,
+    pub withheld: u64,
+    pub wakeups_made: u64,
+    pub wakeups_received: u64,
+    pub migrations: u64,
+    pub latency_ns: Known<Quantiles>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct LlcFacts {
+    pub llc: u32,
+    pub cpus: Vec<u32>,
+    pub running_ns: i64,
+    pub idle_ns: Readings<i64>,
+    pub waiting_ns: Readings<i64>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Fitness {
+    pub latency: Fit,
+    pub missed_idle: Fit,
+    pub cross_llc: Fit,
+    pub flips: Fit,
+    pub ipis: Fit,
+    pub throughput: Fit,
+}
+
+/// What a trace is fit for: `yes`, `partly` or `no`, why, and how much of the window it covers.
+#[derive(Debug, Clone, Serialize)]
+pub struct Fit {
+    pub fit: &'static str,
+    pub why: String,
+    pub coverage: f64,
+}

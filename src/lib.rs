@@ -1,0 +1,7 @@
+//! ttwu: where did my wakeups go, and what did they cost?
+//!
+//! Data moves one way: trace file, [`ttwu_parsers`], [`replay`], [`tables`], [`attribute`], [`report`].
+
+pub mod pipeline;
+pub mod replay;
+pub mod topology;

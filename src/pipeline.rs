@@ -1,0 +1,323 @@
+//! From a trace file to replayed tables: open, survey, topology, window, replay.
+
+use std::path::{Path, PathBuf};
+
+use ttwu_parsers::error::OpenError;
+use ttwu_parsers::topology::{TopologyError, TopologyFacts, facts_from_marker};
+use ttwu_parsers::trace::{OpenOptions, Trace};
+
+use crate::replay::cpuset::CpuMap;
+use crate::replay::ledger::Window;
+use crate::replay::model::KernelModel;
+use crate::replay::resolver::Recorded;
+use crate::replay::rows::Sink;
+use crate::replay::survey::{Survey, survey};
+use crate::replay::words::Reading;
+use crate::replay::{Config, Counts, Machine, Replay};
+use crate::topology::{self, Topology};
+
+/// How long an idle CPU must have been idle around a choice to count as missed: 5 µs.
+pub const DEFAULT_SETTLE_NS: i64 = 5_000;
+
+/// What a user can ask of a run.
+#[derive(Debug, Clone)]
+pub struct RunOptions {
+    pub instance: Option<String>,
+    /// A file, a folder, a specification or `live`.
+    pub topology: Option<String>,
+    pub from: Option<TimePoint>,
+    pub to: Option<TimePoint>,
+    pub settle_ns: i64,
+    pub readings: Vec<Reading>,
+    pub kernel_model: Option<(u32, u32)>,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        Self {
+            instance: None,
+            topology: None,
+            from: None,
+            to: None,
+            settle_ns: DEFAULT_SETTLE_NS,
+            readings: vec![Reading::Seen, Reading::Any],
+            kernel_model: None,
+        }
+    }
+}
+
+/// An end of the window.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TimePoint {
+    /// Nanoseconds on the trace's clock.
+    At(i64),
+    /// Nanoseconds after the trace's start.
+    AfterStart(i64),
+    /// Nanoseconds before the trace's end.
+    BeforeEnd(i64),
+    /// The first marker that begins with this text.
+    Marker(String),
+}
+
+/// Why a trace could not be analysed. Each says what was found and what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+    #[error(
+        "{path}: no scheduler events: found {found}; record with `perf record -a -e 'sched:*'` or `trace-cmd record -e sched`"
+    )]
+    NoSchedEvents { path: PathBuf, found: String },
+    #[error(
+        "{path}: the samples carry no timestamps; record without `--no-timestamp`, as `perf record -a -e 'sched:*'` does"
+    )]
+    NoTime { path: PathBuf },
+    #[error(
+        "{path}: the samples carry no CPU; record the whole machine: `perf record -a -e 'sched:*'`"
+    )]
+    NoCpu { path: PathBuf },
+    #[error(
+        "{path}: perf recorded single tasks, so what the CPUs did is not in it; record the whole machine: `perf record -a …`"
+    )]
+    NotSystemWide { path: PathBuf },
+    #[error(
+        "{path}: the clock `{clock}` does not count nanoseconds and the file gives no rate; record with `trace-cmd record -C mono`"
+    )]
+    NotNanoseconds { path: PathBuf, clock: String },
+    #[error("--{end}: no marker begins with `{text}`; the trace has {found} markers")]
+    NoMarker {
+        end: &'static str,
+        text: String,
+        found: usize,
+    },
+    #[error("the window is empty: it runs from {from_ns} ns to {to_ns} ns, the trace from {start_ns} ns to {end_ns} ns")]
+    EmptyWindow {
+        from_ns: i64,
+        to_ns: i64,
+        start_ns: i64,
+        end_ns: i64,
+    },
+}
+
+/// A trace that was surveyed and is ready for replay.
+#[derive(Debug)]
+pub struct Prepared {
+    pub path: PathBuf,
+    pub trace: Trace,
+    pub survey: Survey,
+    pub machine: Machine,
+    pub config: Config,
+}
+
+/// Told how many bytes of how many are done; called from several threads.
+pub type Tick<'a> = &'a (dyn Fn(u64) + Sync);
+
+/// Opens a trace and looks over it once.
+pub fn open(path: &Path, options: &RunOptions, tick: Tick) -> Result<(Trace, Survey), OpenError> {
+    let trace = Trace::open(
+        path,
+        &OpenOptions {
+            instance: options.instance.clone(),
+        },
+    )?;
+    let survey = survey(&trace, tick);
+    Ok((trace, survey))
+}
+
+/// The topology of a trace: what it carries, what the user gives, or unknown.
+pub fn resolve_topology(
+    trace: &Trace,
+    survey: &Survey,
+    wanted: Option<&str>,
+) -> Result<Topology, TopologyError> {
+    let carried = carried_topology(trace, survey);
+    topology::resolve(wanted, carried, &survey.cpu_ids())
+}
+
+/// What the trace itself says of its machine: `ttwu` markers before perf's header.
+fn carried_topology(trace: &Trace, survey: &Survey) -> Option<(TopologyFacts, String)> {
+    let mut lines = survey
+        .markers
+        .iter()
+        .map(|(_, text)| text.as_str())
+        .filter(|text| text.starts_with(ttwu_parsers::topology::MARKER))
+        .peekable();
+    if lines.peek().is_some() {
+        let text: Vec<&str> = lines.collect();
+        if let Some(Ok(facts)) = facts_from_marker(&text.join("\n")) {
+            return Some((facts, "markers in the trace".to_owned()));
+        }
+    }
+    let facts = trace.meta().topology.as_ref()?.facts().ok()?;
+    Some((facts, "the perf.data header".to_owned()))
+}
+
+/// Opens a trace and prepares its replay; refuses what cannot be analysed.
+pub fn prepare(path: &Path, options: &RunOptions, tick: Tick) -> Result<Prepared, RunError> {
+    let (trace, survey) = open(path, options, tick)?;
+    check_usable(path, &trace, &survey)?;
+    let topology = resolve_topology(&trace, &survey, options.topology.as_deref())?;
+    let machine = Machine {
+        cpus: CpuMap::new(survey.cpu_ids()),
+        topology,
+    };
+    let config = configure(&trace, &survey, &machine, options)?;
+    Ok(Prepared {
+        path: path.to_owned(),
+        trace,
+        survey,
+        machine,
+        config,
+    })
+}
+
+fn check_usable(path: &Path, trace: &Trace, survey: &Survey) -> Result<(), RunError> {
+    let path = || path.to_owned();
+    let meta = trace.meta();
+    let counted = |names: &[&str]| {
+        trace
+            .types()
+            .iter()
+            .zip(&survey.by_type)
+            .filter(|(t, _)| t.system == "sched" && names.contains(&t.name.as_str()))
+            .map(|(_, count)| count)
+            .sum::<u64>()
+    };
+    if counted(&["sched_switch", "sched_waking", "sched_wakeup"]) == 0 {
+        return Err(RunError::NoSchedEvents {
+            path: path(),
+            found: found_events(trace, survey),
+        });
+    }
+    if !meta.has_time {
+        return Err(RunError::NoTime { path: path() });
+    }
+    if !meta.has_cpu {
+        return Err(RunError::NoCpu { path: path() });
+    }
+    if !meta.system_wide {
+        return Err(RunError::NotSystemWide { path: path() });
+    }
+    if !meta.clock.nanoseconds {
+        return Err(RunError::NotNanoseconds {
+            path: path(),
+            clock: meta.clock.name.clone(),
+        });
+    }
+    Ok(())
+}
+
+/// The commonest events of a trace, in words.
+fn found_events(trace: &Trace, survey: &Survey) -> String {
+    let mut counts: Vec<_> = trace.types().iter().zip(&survey.by_type).collect();
+    counts.retain(|(_, count)| **count > 0);
+    counts.sort_by_key(|(t, count)| (std::cmp::Reverse(**count), &t.name));
+    if counts.is_empty() {
+        return "no events at all".to_owned();
+    }
+    let names: Vec<String> = counts
+        .iter()
+        .take(3)
+        .map(|(t, count)| {
+            let name = match t.system.as_str() {
+                "" => t.name.clone(),
+                system => format!("{system}:{}", t.name),
+            };
+            format!("{count} {}", ttwu_parsers::event::escape(name.as_bytes()))
+        })
+        .collect();
+    names.join(", ")
+}
+
+fn configure(
+    trace: &Trace,
+    survey: &Survey,
+    machine: &Machine,
+    options: &RunOptions,
+) -> Result<Config, RunError> {
+    let meta = trace.meta();
+    let (start_ns, end_ns) = survey.span.unwrap_or((0, 0));
+    let model = KernelModel::detect(
+        options.kernel_model,
+        meta.kernel_release.as_deref(),
+        trace.types(),
+    );
+    let known_from_start = survey
+        .cpus
+        .iter()
+        .filter(|c| meta.complete_from_start.contains(&c.cpu) && c.first_pid >= 0)
+        .map(|c| (c.cpu, c.first_pid))
+        .collect();
+    Ok(Config {
+        window: window(survey, options, start_ns, end_ns)?,
+        start_ns,
+        end_ns,
+        settle_ns: options.settle_ns,
+        readings: options.readings.clone(),
+        recorded: Recorded::new(trace.types(), &survey.by_type, model.version),
+        model,
+        known_from_start,
+        online_cpus: machine.cpus.len(),
+    })
+}
+
+fn window(
+    survey: &Survey,
+    options: &RunOptions,
+    start_ns: i64,
+    end_ns: i64,
+) -> Result<Window, RunError> {
+    let at = |point: &Option<TimePoint>, end: &'static str, default: i64| match point {
+        None => Ok(default),
+        Some(TimePoint::At(ns)) => Ok(*ns),
+        Some(TimePoint::AfterStart(ns)) => Ok(start_ns.saturating_add(*ns)),
+        Some(TimePoint::BeforeEnd(ns)) => Ok(end_ns.saturating_sub(*ns)),
+        Some(TimePoint::Marker(text)) => survey
+            .markers
+            .iter()
+            .find(|(_, marker)| marker.starts_with(text.as_str()))
+            .map(|(ts, _)| *ts)
+            .ok_or_else(|| RunError::NoMarker {
+                end,
+                text: text.clone(),
+                found: survey.markers.len(),
+            }),
+    };
+    let from_ns = at(&options.from, "from", start_ns)?.max(start_ns);
+    let to_ns = at(&options.to, "to", end_ns)?.min(end_ns);
+    if from_ns > to_ns || (from_ns == to_ns && start_ns != end_ns) {
+        return Err(RunError::EmptyWindow {
+            from_ns,
+            to_ns,
+            start_ns,
+            end_ns,
+        });
+    }
+    Ok(Window {
+        from_ns,
+        to_ns,
+        closed: to_ns == end_ns,
+    })
+}
+
+/// Replays a prepared trace into `sink`.
+pub fn replay<S: Sink>(prepared: &Prepared, sink: &mut S, tick: Tick) -> Counts {
+    let mut source = prepared.trace.merged();
+    let mut replay = Replay::new(&prepared.config, &prepared.machine, &prepared.survey, sink);
+    let mut told = 0;
+    let mut countdown = 0_u32;
+    while let Some(event) = source.next_event() {
+        replay.push(event);
+        countdown = countdown.wrapping_add(1);
+        if countdown.is_multiple_of(65_536) {
+            let done = source.bytes_done();
+            tick(done.saturating_sub(told));
+            told = done;
+        }
+    }
+    tick(source.bytes_done().saturating_sub(told));
+    replay.finish()
+}

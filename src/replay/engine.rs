@@ -1,0 +1,501 @@
+//! The replay's state and its dispatch: each event goes to the file that handles its kind.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use slab::Slab;
+
+use super::cpuset::{CpuSet, MaskId, MaskTable};
+use super::ledger::{Domains, Ledger, Waiting};
+use super::machine::{BusyMeter, CpuState, Current, Machine};
+use super::resolver::{Resolved, Resolver};
+use super::rows::{CpuRow, IpiRow, Sink, TaskId, TaskRow};
+use super::survey::Survey;
+use super::tasks::{Task, TaskState, Tasks, bound_cpu};
+use super::verdict::Snapshots;
+use super::waits::Wait;
+use super::wakeups::OpenWake;
+use super::words::{IpiKind, LedgerRow, Pair, Reading};
+use super::{Config, Counts};
+use crate::topology::Distance;
+use ttwu_parsers::event::{Comm, Event, NO_TYPE, Payload, Vector};
+
+/// Rebuilds CPU and task state from events in time order, and emits rows.
+pub struct Replay<'a, S: Sink> {
+    pub(super) config: &'a Config,
+    pub(super) machine: &'a Machine,
+    pub(super) survey: &'a Survey,
+    pub(super) sink: &'a mut S,
+    pub(super) now: i64,
+    pub(super) domains: Domains,
+    pub(super) masks: MaskTable,
+    pub(super) ledger: Ledger,
+    pub(super) tasks: Tasks,
+    pub(super) cpus: Vec<CpuState>,
+    pub(super) busy: Vec<BusyMeter>,
+    pub(super) wakes: Slab<OpenWake>,
+    pub(super) waits: Slab<Wait>,
+    pub(super) snapshots: Snapshots,
+    /// Choices to come: stamp, wakeup, serial number of the wakeup.
+    pub(super) choices: BinaryHeap<Reverse<(i64, usize, u64)>>,
+    pub(super) serial: u64,
+    /// Waits that ended with the event being handled.
+    pub(super) ended: Vec<usize>,
+    /// Waits that ended before their choice settled: when it will have, and the wait.
+    pub(super) unsettled: VecDeque<(i64, usize)>,
+    pub(super) counts: Counts,
+    /// Direct wakeups across LLCs that cannot have been requeues: proof that TTWU_QUEUE was off.
+    pub(super) cross_direct: u64,
+    resolver: Resolver,
+}
+
+impl<'a, S: Sink> Replay<'a, S> {
+    pub fn new(
+        config: &'a Config,
+        machine: &'a Machine,
+        survey: &'a Survey,
+        sink: &'a mut S,
+    ) -> Self {
+        let domains = machine.domains();
+        let start = config.start_ns;
+        let cpus = domains
+            .llc_of
+            .iter()
+            .map(|&llc| CpuState::new(start, llc))
+            .collect();
+        let busy = domains
+            .llcs
+            .iter()
+            .map(|set| BusyMeter::new(set.len(), start))
+            .collect();
+        let mut replay = Self {
+            config,
+            machine,
+            survey,
+            sink,
+            now: start,
+            masks: MaskTable::new(machine.cpus.len()),
+            ledger: Ledger::new(config.window, domains.clone(), &config.readings, start),
+            domains,
+            tasks: Tasks::default(),
+            cpus,
+            busy,
+            wakes: Slab::new(),
+            waits: Slab::new(),
+            snapshots: Snapshots::default(),
+            choices: BinaryHeap::new(),
+            serial: 0,
+            ended: Vec::new(),
+            unsettled: VecDeque::new(),
+            counts: Counts::default(),
+            cross_direct: 0,
+            resolver: Resolver::new(config.recorded),
+        };
+        replay.start_known_cpus();
+        replay
+    }
+
+    /// Gives a CPU whose buffer provably held everything the state of its first event from the start on.
+    fn start_known_cpus(&mut self) {
+        for &(cpu, pid) in &self.config.known_from_start {
+            if let Some(cpu) = self.machine.cpus.index(cpu) {
+                self.set_first_current(cpu, pid);
+            }
+        }
+        self.settle();
+    }
+
+    /// Takes the next event in time order.
+    #[inline]
+    pub fn push(&mut self, event: Event) {
+        self.resolver.push(event);
+        while let Some(resolved) = self.resolver.pop(false) {
+            self.apply(resolved);
+        }
+    }
+
+    /// Replays what is held back, closes everything at the trace's end and emits tasks and CPUs.
+    pub fn finish(mut self) -> Counts {
+        while let Some(resolved) = self.resolver.pop(true) {
+            self.apply(resolved);
+        }
+        self.now = self.now.max(self.config.end_ns);
+        self.run_choices(i64::MAX);
+        self.close_all();
+        self.emit_tasks();
+        self.emit_cpus();
+        self.counts
+    }
+
+    fn apply(&mut self, resolved: Resolved) {
+        let Resolved { event, wake } = resolved;
+        let Some(cpu) = self.machine.cpus.index(event.cpu) else {
+            self.counts.bad_cpus += 1;
+            return;
+        };
+        if event.ts < self.now {
+            self.counts.backward_stamps += 1;
+        }
+        let ts = event.ts.max(self.now);
+        self.run_choices(ts);
+        self.now = ts;
+        self.settle_late_waits();
+        self.first_sight(cpu, &event);
+        match &event.payload {
+            Payload::Switch { .. } => self.switch(cpu, &event),
+            Payload::Waking(w) => {
+                if let Some(info) = wake {
+                    self.waking(cpu, &event, w, info);
+                }
+            }
+            Payload::Wakeup(w) => self.wakeup(cpu, &event, w),
+            Payload::WakeupNew(w) => self.wakeup_new(cpu, &event, w, wake),
+            Payload::Migrate { .. } => self.migrate(cpu, &event),
+            Payload::LossBegin { count } => self.begin_gap(cpu, *count),
+            Payload::LossEnd => self.end_gap(cpu),
+            _ => self.other(cpu, &event),
+        }
+        self.settle();
+    }
+
+    /// The rarer kinds.
+    fn other(&mut self, cpu: usize, event: &Event) {
+        match &event.payload {
+            Payload::Fork {
+                child_pid,
+                child_comm,
+                ..
+            } => {
+                let child = self.tasks.fresh(*child_pid);
+                self.rename(child, *child_comm);
+            }
+            Payload::Exec { pid, old_pid } if pid != old_pid => {
+                self.tasks.take_over(*pid, *old_pid);
+            }
+            Payload::Exit { pid, comm } => {
+                let task = self.task(*pid, *comm);
+                self.tasks[task].exiting = true;
+            }
+            Payload::TaskName { tgid, tid, comm } if *tid > 0 => {
+                let task = self.task(*tid, *comm);
+                self.tasks[task].tgid = Some(*tgid);
+            }
+            Payload::SoftirqRaise { vec } => {
+                let by_irq = event.flags.hardirq() || event.flags.nmi();
+                let bit = 1_u32.checked_shl(*vec).unwrap_or(0);
+                let state = &mut self.cpus[cpu];
+                if by_irq {
+                    state.raised_by_irq |= bit;
+                } else {
+                    state.raised_inline |= bit;
+                }
+            }
+            Payload::SoftirqEntry { vec } => {
+                let bit = 1_u32.checked_shl(*vec).unwrap_or(0);
+                let state = &mut self.cpus[cpu];
+                state.serving = match (state.raised_inline & bit, state.raised_by_irq & bit) {
+                    (0, 0) => None,
+                    (_, 0) => Some(true),
+                    (0, _) => Some(false),
+                    // Raised by both: not known which of them is being served.
+                    _ => None,
+                };
+                state.raised_inline &= !bit;
+                state.raised_by_irq &= !bit;
+            }
+            Payload::SoftirqExit { .. } => self.cpus[cpu].serving = None,
+            _ => self.ipi(cpu, event),
+        }
+    }
+
+    fn ipi(&mut self, cpu: usize, event: &Event) {
+        let ts_ns = event.ts;
+        let (target, targets, kind, callback) = match &event.payload {
+            Payload::IpiSendCpu { cpu, callback, .. } if *callback == 0 => {
+                (Some(*cpu), 1, IpiKind::Reschedule, 0)
+            }
+            Payload::IpiSendCpu { cpu, callback, .. } => {
+                (Some(*cpu), 1, IpiKind::CallSingle, *callback)
+            }
+            Payload::IpiSendMask { cpus, callback, .. } => {
+                (None, cpus.count(), IpiKind::CallMany, *callback)
+            }
+            Payload::WakeIdleWithoutIpi { cpu } => (Some(*cpu), 1, IpiKind::Polled, 0),
+            Payload::CsdQueue { cpu, func, .. } => (Some(*cpu), 1, IpiKind::Queue, *func),
+            Payload::IpiRaise { cpus, reason } => (None, cpus.count(), IpiKind::Other, *reason),
+            Payload::VectorEntry(vector) => {
+                self.cpus[cpu].handler = Some((ts_ns, *vector));
+                return;
+            }
+            Payload::VectorExit(vector) => {
+                self.handler_done(cpu, ts_ns, *vector);
+                return;
+            }
+            _ => return,
+        };
+        let to = target.and_then(|t| self.machine.cpus.index(t));
+        self.sink.ipi(&IpiRow {
+            ts_ns,
+            cpu: event.cpu,
+            target_cpu: target,
+            targets,
+            kind,
+            distance: to.map_or(Distance::Unknown, |to| self.machine.distance(cpu, to)),
+            handler_ns: None,
+            task: self.current_task(cpu),
+            callback,
+        });
+    }
+
+    fn handler_done(&mut self, cpu: usize, ts_ns: i64, vector: Vector) {
+        let Some((entry, entered)) = self.cpus[cpu].handler.take() else {
+            return;
+        };
+        if entered != vector {
+            return;
+        }
+        self.sink.ipi(&IpiRow {
+            ts_ns: entry,
+            cpu: self.machine.cpus.id(cpu),
+            target_cpu: None,
+            targets: 0,
+            kind: match vector {
+                Vector::Reschedule => IpiKind::Reschedule,
+                Vector::CallFunction => IpiKind::CallMany,
+                Vector::CallFunctionSingle => IpiKind::CallSingle,
+            },
+            distance: Distance::Unknown,
+            handler_ns: Some(ts_ns - entry),
+            task: self.current_task(cpu),
+            callback: 0,
+        });
+    }
+
+    /// The task a CPU runs, if it is known and not the idle task.
+    pub(super) fn current_task(&self, cpu: usize) -> Option<TaskId> {
+        match self.cpus[cpu].current {
+            Current::Task(task) => Some(task),
+            _ => None,
+        }
+    }
+
+    /// An event of a CPU whose state is unknown shows what it runs.
+    #[inline]
+    fn first_sight(&mut self, cpu: usize, event: &Event) {
+        let state = &self.cpus[cpu];
+        if state.current != Current::Unknown
+            || state.gap_since.is_some()
+            || event.type_index == NO_TYPE
+            || event.pid < 0
+        {
+            return;
+        }
+        self.set_first_current(cpu, event.pid);
+    }
+
+    fn set_first_current(&mut self, cpu: usize, pid: i32) {
+        if pid == 0 {
+            self.run_nothing(cpu);
+            return;
+        }
+        let (task, new) = self.tasks.get_or_new(pid);
+        if new {
+            self.adopt(task);
+        }
+        self.leave_wherever(task);
+        self.run_task(cpu, task);
+    }
+
+    /// The task behind a pid, with the name it has now.
+    #[inline]
+    pub(super) fn task(&mut self, pid: i32, comm: Comm) -> TaskId {
+        let (task, new) = self.tasks.get_or_new(pid);
+        if new {
+            self.adopt(task);
+        }
+        if self.tasks[task].comm != comm {
+            self.rename(task, comm);
+        }
+        task
+    }
+
+    /// Hook for a task's first sight; its masks are looked up when first needed.
+    fn adopt(&mut self, task: TaskId) {
+        self.tasks[task].seen_until = i64::MIN;
+    }
+
+    fn rename(&mut self, task: TaskId, comm: Comm) {
+        self.tasks[task].rename(comm);
+        let bound = bound_cpu(&comm).and_then(|cpu| self.machine.cpus.index(cpu));
+        let pid = self.tasks[task].pid;
+        // Anyone can take such a name: it counts only if the task was seen nowhere else.
+        self.tasks[task].bound_to = bound.filter(|&cpu| {
+            let mut only = CpuSet::empty(self.machine.cpus.len());
+            only.insert(cpu);
+            self.survey.seen(pid, self.now, &self.machine.cpus).is_subset(&only)
+        });
+    }
+
+    /// A task's masks under both readings, as of now.
+    pub(super) fn masks_of(&mut self, task: TaskId) -> Pair<MaskId> {
+        let len = self.machine.cpus.len();
+        let known = match self.tasks[task].bound_to {
+            Some(cpu) => {
+                let mut only = CpuSet::empty(len);
+                only.insert(cpu);
+                Some(self.masks.intern(only))
+            }
+            None => self.tasks[task].probed_mask,
+        };
+        if let Some(mask) = known {
+            return Pair([mask, mask]);
+        }
+        if self.now >= self.tasks[task].seen_until {
+            let pid = self.tasks[task].pid;
+            let seen = self.survey.seen(pid, self.now, &self.machine.cpus);
+            let until = self.survey.epoch(pid, self.now).1;
+            self.tasks[task].seen_mask = self.masks.intern(seen);
+            self.tasks[task].seen_until = until;
+        }
+        Pair([self.tasks[task].seen_mask, MaskId::ALL])
+    }
+
+    /// Brings a CPU's ledger row, and whether it is available, in line with its state.
+    pub(super) fn refresh(&mut self, cpu: usize) {
+        let row = self.cpus[cpu].base_row();
+        let old = self.cpus[cpu].row;
+        if row == old {
+            return;
+        }
+        let now = self.now;
+        self.cpus[cpu].row = row;
+        self.ledger.set_base(cpu, row, now);
+        if row == LedgerRow::Idle {
+            self.cpus[cpu].available_since = now;
+        } else if old == LedgerRow::Idle {
+            self.cpus[cpu].available_until = now;
+            self.snapshots.cpu_taken(cpu, now);
+        }
+        let llc = self.cpus[cpu].busy_in;
+        if row == LedgerRow::Running {
+            self.busy[llc].change(true, now);
+        } else if old == LedgerRow::Running {
+            self.busy[llc].change(false, now);
+        }
+    }
+
+    /// The task joins those that wait on `cpu`.
+    pub(super) fn start_waiting(&mut self, task: TaskId, cpu: usize) {
+        let masks = self.masks_of(task);
+        let waiting = Waiting { task: task.0, masks };
+        let at = self.ledger.start_waiting(cpu, waiting);
+        self.tasks[task].waiting_at = Some(at);
+    }
+
+    pub(super) fn stop_waiting(&mut self, task: TaskId, cpu: usize) {
+        let Some(at) = self.tasks[task].waiting_at.take() else {
+            return;
+        };
+        if let Some(moved) = self.ledger.stop_waiting(cpu, at) {
+            self.tasks[TaskId(moved)].waiting_at = Some(at);
+        }
+    }
+
+    /// Brings the matching up to date, and completes the waits that ended with this event.
+    #[inline]
+    pub(super) fn settle(&mut self) {
+        let now = self.now;
+        let (tasks, waits, ledger) = (&mut self.tasks, &mut self.waits, &mut self.ledger);
+        ledger.settle(now, &self.masks, &mut |reading, task, ns| {
+            charge(tasks, waits, reading, TaskId(task), ns);
+        });
+        if !self.ended.is_empty() {
+            self.complete_ended();
+        }
+    }
+
+    /// Ends everything that is still open at the trace's end.
+    fn close_all(&mut self) {
+        for cpu in 0..self.cpus.len() {
+            self.close_cpu(cpu);
+        }
+        self.settle();
+        let end = self.now;
+        let (tasks, waits, ledger) = (&mut self.tasks, &mut self.waits, &mut self.ledger);
+        ledger.finish(end, &mut |reading, task, ns| {
+            charge(tasks, waits, reading, TaskId(task), ns);
+        });
+        self.close_waits();
+        self.close_wakes();
+    }
+
+    fn emit_tasks(&mut self) {
+        for id in self.tasks.ids() {
+            let seen = {
+                let masks = self.masks_of(id);
+                self.masks.get(masks[Reading::Seen]).len()
+            };
+            let task: &Task = &self.tasks[id];
+            let totals = &task.totals;
+            self.sink.task(&TaskRow {
+                task: id,
+                pid: task.pid,
+                generation: task.generation,
+                tgid: task.tgid,
+                comm: task.comm,
+                former_names: task.former_names.clone(),
+                run_ns: totals.run_ns,
+                wait_ns: totals.wait_ns,
+                lost_ns: totals.lost_ns,
+                withheld: totals.withheld,
+                withheld_ns: totals.withheld_ns,
+                switches: totals.switches,
+                migrations: totals.migrations,
+                wakeups_made: totals.wakeups_made,
+                wakeups_received: totals.wakeups_received,
+                seen_cpus: seen,
+            });
+        }
+    }
+
+    fn emit_cpus(&mut self) {
+        for (cpu, &id) in self.machine.cpus.ids().iter().enumerate() {
+            let found = self.survey.cpus.binary_search_by_key(&id, |c| c.cpu);
+            let survey = found.ok().map(|at| &self.survey.cpus[at]);
+            self.sink.cpu(&CpuRow {
+                cpu: id,
+                llc: self.machine.topology.llc_id(id),
+                core: self.machine.topology.core_id(id),
+                node: self.machine.topology.node_id(id),
+                ledger: Pair([
+                    self.ledger.rows(Reading::Seen, cpu),
+                    self.ledger.rows(Reading::Any, cpu),
+                ]),
+                switches: self.cpus[cpu].switches,
+                wakeups_made: self.cpus[cpu].wakeups_made,
+                first_event_ns: survey.map(|s| s.first_ns),
+                last_event_ns: survey.map(|s| s.last_ns),
+                lost_events: survey.map_or(0, |s| s.lost_events),
+            });
+        }
+    }
+
+    /// Whether the task is on a CPU now.
+    pub(super) fn running(&self, task: TaskId) -> bool {
+        matches!(self.tasks[task].state, TaskState::Running { .. })
+    }
+}
+
+/// Adds a share of lost time to a task and to its open wait.
+fn charge(
+    tasks: &mut Tasks,
+    waits: &mut Slab<Wait>,
+    reading: Reading,
+    task: TaskId,
+    ns: i64,
+) {
+    tasks[task].totals.lost_ns[reading] += ns;
+    if let Some(wait) = tasks[task].wait.and_then(|slot| waits.get_mut(slot)) {
+        wait.lost_ns[reading] += ns;
+    }
+}

@@ -1,0 +1,49 @@
+//! Missing events: what spans them is withdrawn, never guessed.
+
+use super::engine::Replay;
+use super::machine::Current;
+use super::rows::{LostRow, Sink};
+use super::tasks::TaskState;
+
+impl<S: Sink> Replay<'_, S> {
+    /// From here on the CPU's events are missing: what it ran, and what was queued or on its way there, is
+    /// not known any more.
+    pub(super) fn begin_gap(&mut self, cpu: usize, count: Option<u64>) {
+        if let Some((since, before)) = self.cpus[cpu].gap_since {
+            let sum = before.zip(count).map(|(a, b)| a + b);
+            self.cpus[cpu].gap_since = Some((since, sum));
+            return;
+        }
+        self.cpus[cpu].gap_since = Some((self.now, count));
+        if let Current::Task(task) = self.cpus[cpu].current {
+            self.stop_running(cpu, task, None);
+            self.close_run(task);
+            self.tasks[task].state = TaskState::Unknown;
+        }
+        for task in std::mem::take(&mut self.cpus[cpu].queued) {
+            self.counts.withdrawn_waits += 1;
+            self.drop_wait(task, cpu);
+            self.tasks[task].state = TaskState::Unknown;
+        }
+        for task in self.tasks.ids() {
+            if self.tasks[task].state == (TaskState::Transit { cpu }) {
+                self.leave_transit(task, cpu);
+                self.tasks[task].state = TaskState::Unknown;
+                self.withdraw_wake(task);
+            }
+        }
+        self.forget_current(cpu);
+    }
+
+    pub(super) fn end_gap(&mut self, cpu: usize) {
+        let Some((since, events)) = self.cpus[cpu].gap_since.take() else {
+            return;
+        };
+        self.sink.lost(&LostRow {
+            cpu: self.machine.cpus.id(cpu),
+            start_ns: since,
+            end_ns: self.now,
+            events,
+        });
+    }
+}

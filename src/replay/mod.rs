@@ -1,0 +1,83 @@
+//! Replay: one pass over the time-merged events that rebuilds what every CPU and task did, and emits it as
+//! rows. The rules are those of `analysis` §1 to §3, the classes those of the kernel's `try_to_wake_up`.
+
+pub mod cpuset;
+mod engine;
+mod gaps;
+pub mod ledger;
+mod machine;
+pub mod matching;
+pub mod model;
+mod overlap;
+pub mod resolver;
+pub mod rows;
+pub mod survey;
+mod switches;
+mod tasks;
+mod verdict;
+mod waits;
+mod wakeups;
+pub mod words;
+
+pub use engine::Replay;
+pub use machine::Machine;
+
+use ledger::Window;
+use model::KernelModel;
+use resolver::Recorded;
+use words::Reading;
+
+/// What the replay is told beside the events.
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub window: Window,
+    /// First and last stamp of the trace.
+    pub start_ns: i64,
+    pub end_ns: i64,
+    /// How long before the waking and after the choice a CPU must have been idle to count as missed.
+    pub settle_ns: i64,
+    pub readings: Vec<Reading>,
+    pub model: KernelModel,
+    pub recorded: Recorded,
+    /// CPUs whose buffers held everything from the start, with the task that ran there first.
+    pub known_from_start: Vec<(u32, i32)>,
+    /// How many CPUs a task without restriction may run on.
+    pub online_cpus: usize,
+}
+
+/// What the replay could not place, counted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub waits: u64,
+    /// Waits and wakeups given up because they span missing events.
+    pub withdrawn_waits: u64,
+    pub withdrawn_wakeups: u64,
+    /// A task was woken again although by the events it had not run since: the earlier wait is void.
+    pub inconsistent_waits: u64,
+    /// A task ran although it was last seen blocked.
+    pub ran_without_wakeup: u64,
+    /// A `sched_switch` left another task than the one that was running.
+    pub switch_mismatches: u64,
+    /// A task ran on another CPU than the one it was queued on, with no migration recorded.
+    pub inferred_migrations: u64,
+    pub wakeups_without_waking: u64,
+    pub wakings_without_wakeup: u64,
+    /// Lost time that was shared out to waits which were withdrawn later.
+    pub withdrawn_lost_ns: words::Pair<i64>,
+    /// Waits that were still open at the trace's end.
+    pub open_waits: u64,
+    pub withheld: u64,
+    pub withheld_ns: i64,
+    /// Wakeups whose overlap is only bounded.
+    pub censored_overlaps: u64,
+    /// Probed selections: checked, and how many agree.
+    pub probes_checked: u64,
+    pub probes_prev_equal: u64,
+    pub probes_chosen_equal: u64,
+    /// Events that name a CPU which the trace cannot have.
+    pub bad_cpus: u64,
+    /// Stamps that went back.
+    pub backward_stamps: u64,
+    /// Wakeups that may have been requeues of delayed tasks among those with a missed-idle verdict.
+    pub ambiguous_misses: u64,
+}

@@ -1,0 +1,201 @@
+//! What the replay emits: one struct for each table, times in nanoseconds on the trace's clock.
+
+use super::words::{Class, IpiKind, MigrationKind, Origin, Pair, Path, Verdict, Waker};
+use crate::topology::Distance;
+use ttwu_parsers::event::Comm;
+use ttwu_parsers::print_fmt::PrevState;
+
+/// A task of the trace: an index into the `tasks` table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TaskId(pub u32);
+
+/// One wakeup.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WakeupRow {
+    /// `sched_waking`; `None` for a new task, or where the trace lacks the event.
+    pub waking_ns: Option<i64>,
+    /// `sched_wakeup`: enqueued. `None` where the trace lacks the event or it never came.
+    pub wakeup_ns: Option<i64>,
+    /// When the wakee was switched in; `None` if it was not, or was running all along.
+    pub switch_in_ns: Option<i64>,
+    pub waker: Option<TaskId>,
+    pub wakee: TaskId,
+    pub waker_cpu: Option<u32>,
+    pub prev_cpu: Option<u32>,
+    pub chosen_cpu: Option<u32>,
+    pub class: Class,
+    pub path: Path,
+    pub context: Waker,
+    pub waker_chosen: Distance,
+    pub prev_chosen: Distance,
+    pub waker_prev: Distance,
+    /// Whether the waker's and the chosen CPU have different LLCs; `None` if unknown.
+    pub cross_llc: Option<bool>,
+    /// Waking to switch-in.
+    pub latency_ns: Option<i64>,
+    /// Wakeup to switch-in.
+    pub queue_ns: Option<i64>,
+    pub waker_cost_ns: Option<i64>,
+    /// Whether a CPU was selected for it (fair wakees only); `None` if the events do not tell.
+    pub selection: Option<bool>,
+    /// Whether the chosen CPU was idle at the choice; `None` without a choice.
+    pub chosen_idle: Option<bool>,
+    /// Whether an idle thread of a busy core was chosen while a whole core was idle.
+    pub smt_shared: bool,
+    pub verdict: Pair<Option<Verdict>>,
+    pub wait_ns: i64,
+    pub lost_ns: Pair<i64>,
+    /// The wakee's on-CPU time from this wakeup until it blocked.
+    pub wakee_run_ns: Option<i64>,
+    /// How long waker and wakee could have run side by side.
+    pub overlap_ns: Option<i64>,
+    /// Whether [`overlap_ns`](Self::overlap_ns) is only a lower bound.
+    pub overlap_censored: bool,
+    /// The kernel's own choice, where the probe recorded it: previous and chosen CPU.
+    pub probed: Option<(u32, u32)>,
+    /// Whether the waking lies in the window.
+    pub in_window: bool,
+}
+
+/// One interval in which a task was runnable and not running.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WaitRow {
+    pub task: TaskId,
+    pub start_ns: i64,
+    /// Switch-in; `None` if the trace ended first.
+    pub end_ns: Option<i64>,
+    pub first_cpu: u32,
+    pub last_cpu: u32,
+    pub moves: u32,
+    pub origin: Origin,
+    pub verdict: Pair<Verdict>,
+    /// The part inside the window.
+    pub wait_ns: i64,
+    pub lost_ns: Pair<i64>,
+    /// Eligible idle CPUs at the choice.
+    pub idle_cpus: Pair<u32>,
+    /// Busy share of the chosen LLC in the 4 ms before the choice, in percent.
+    pub llc_busy_percent: Option<u8>,
+    pub waker: Option<TaskId>,
+    /// Whether the start lies in the window.
+    pub in_window: bool,
+}
+
+/// One on-CPU interval.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SliceRow {
+    pub task: TaskId,
+    pub cpu: u32,
+    pub start_ns: i64,
+    pub end_ns: i64,
+    /// How it left the CPU; `None` at the trace's end or at a gap.
+    pub end_state: Option<PrevState>,
+}
+
+/// One interval in which a CPU ran nothing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct IdleRow {
+    pub cpu: u32,
+    pub start_ns: i64,
+    pub end_ns: i64,
+}
+
+/// One move of a task between CPUs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MigrationRow {
+    pub ts_ns: i64,
+    pub task: TaskId,
+    pub from_cpu: u32,
+    pub to_cpu: u32,
+    pub distance: Distance,
+    pub kind: MigrationKind,
+    /// The CPU that moved it.
+    pub by_cpu: u32,
+    pub by_task: Option<TaskId>,
+    /// Not announced by `sched_migrate_task`, but inferred from where the task ran next.
+    pub inferred: bool,
+}
+
+/// One interrupt sent to, or handled for, another CPU.
+#[derive(Debug, Clone, PartialEq)]
+pub struct IpiRow {
+    pub ts_ns: i64,
+    /// The sender, or the CPU that handled it.
+    pub cpu: u32,
+    /// The single target of a send; `None` for several, or on the receiving side.
+    pub target_cpu: Option<u32>,
+    /// Targets of a send; 0 on the receiving side.
+    pub targets: u32,
+    pub kind: IpiKind,
+    pub distance: Distance,
+    /// Time in the handler, on the receiving side.
+    pub handler_ns: Option<i64>,
+    /// The task that sent it or was interrupted.
+    pub task: Option<TaskId>,
+    pub callback: u64,
+}
+
+/// One interval in which a CPU's events are missing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LostRow {
+    pub cpu: u32,
+    pub start_ns: i64,
+    pub end_ns: i64,
+    /// `None` if the trace does not say how many.
+    pub events: Option<u64>,
+}
+
+/// One task, with what it did in the window.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaskRow {
+    pub task: TaskId,
+    pub pid: i32,
+    /// 0 for the first task seen with that pid, 1 for the next.
+    pub generation: u32,
+    /// Process id, where the trace tells.
+    pub tgid: Option<i32>,
+    /// The last name seen.
+    pub comm: Comm,
+    /// Earlier names.
+    pub former_names: Vec<Comm>,
+    pub run_ns: i64,
+    pub wait_ns: i64,
+    pub lost_ns: Pair<i64>,
+    pub withheld: u64,
+    pub withheld_ns: i64,
+    pub switches: u64,
+    pub migrations: u64,
+    pub wakeups_made: u64,
+    pub wakeups_received: u64,
+    /// CPUs on which it was seen to run or be queued.
+    pub seen_cpus: u32,
+}
+
+/// One CPU, with its share of both ledgers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CpuRow {
+    pub cpu: u32,
+    pub llc: Option<u32>,
+    pub core: Option<u32>,
+    pub node: Option<u32>,
+    /// Nanoseconds by [`super::words::LedgerRow`] code.
+    pub ledger: Pair<[i64; super::words::LEDGER_ROWS]>,
+    pub switches: u64,
+    pub wakeups_made: u64,
+    pub first_event_ns: Option<i64>,
+    pub last_event_ns: Option<i64>,
+    pub lost_events: u64,
+}
+
+/// Takes rows as the replay completes them. Every method does nothing unless it is overridden.
+pub trait Sink {
+    fn wakeup(&mut self, _row: &WakeupRow) {}
+    fn wait(&mut self, _row: &WaitRow) {}
+    fn slice(&mut self, _row: &SliceRow) {}
+    fn idle(&mut self, _row: &IdleRow) {}
+    fn migration(&mut self, _row: &MigrationRow) {}
+    fn ipi(&mut self, _row: &IpiRow) {}
+    fn lost(&mut self, _row: &LostRow) {}
+    fn task(&mut self, _row: &TaskRow) {}
+    fn cpu(&mut self, _row: &CpuRow) {}
+}

@@ -1,0 +1,243 @@
+//! The tasks of a trace: who they are, and what state each is in.
+
+use rustc_hash::FxHashMap;
+
+use super::cpuset::MaskId;
+use super::rows::TaskId;
+use super::words::Pair;
+use ttwu_parsers::event::Comm;
+use ttwu_parsers::print_fmt::PrevState;
+
+/// Most former names kept of one task.
+const FORMER_NAMES: usize = 8;
+
+/// Where a task is in its life. CPUs are dense numbers; slots index the engine's open wakeups and waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskState {
+    /// Not seen yet, or last seen before a gap.
+    Unknown,
+    Running { cpu: usize, since: i64 },
+    Queued { cpu: usize },
+    /// Woken, on the way to the CPU, not enqueued yet.
+    Transit { cpu: usize },
+    /// Queued by the events, although its CPU found nothing runnable.
+    Withheld { cpu: usize, since: i64 },
+    Blocked,
+    Dead,
+}
+
+/// One task.
+#[derive(Debug, Clone)]
+pub struct Task {
+    pub pid: i32,
+    pub generation: u32,
+    pub tgid: Option<i32>,
+    pub comm: Comm,
+    pub former_names: Vec<Comm>,
+    pub prio: i16,
+    pub state: TaskState,
+    /// When and how it last left a CPU, and which.
+    pub last_out: Option<(i64, PrevState, usize)>,
+    /// The CPU a per-CPU kernel thread is bound to.
+    pub bound_to: Option<usize>,
+    /// The mask that a probe showed at the last waking.
+    pub probed_mask: Option<MaskId>,
+    pub seen_mask: MaskId,
+    /// Until when [`seen_mask`](Self::seen_mask) holds.
+    pub seen_until: i64,
+    /// The wakeup that is under way: `sched_waking` seen, `sched_wakeup` not.
+    pub waking: Option<usize>,
+    /// The wakeup whose wait or run is not over yet.
+    pub wake: Option<usize>,
+    pub wait: Option<usize>,
+    /// On-CPU time so far, window or not.
+    pub on_cpu_ns: i64,
+    /// [`on_cpu_ns`](Self::on_cpu_ns) when it last woke.
+    pub on_cpu_at_wake_ns: i64,
+    /// `sched_process_exit` seen: its next switch-out is its last.
+    pub exiting: bool,
+    /// Position in its LLC's list of waiting tasks.
+    pub waiting_at: Option<usize>,
+    /// Open wakeups that this task made, whose overlap with it is not decided yet.
+    pub overlaps: Vec<usize>,
+    pub totals: Totals,
+}
+
+/// What a task did inside the window.
+#[derive(Debug, Clone, Default)]
+pub struct Totals {
+    pub run_ns: i64,
+    pub wait_ns: i64,
+    pub lost_ns: Pair<i64>,
+    pub withheld: u64,
+    pub withheld_ns: i64,
+    pub switches: u64,
+    pub migrations: u64,
+    pub wakeups_made: u64,
+    pub wakeups_received: u64,
+}
+
+impl Task {
+    fn new(pid: i32, generation: u32) -> Self {
+        Self {
+            pid,
+            generation,
+            tgid: None,
+            comm: Comm::default(),
+            former_names: Vec::new(),
+            prio: 120,
+            state: TaskState::Unknown,
+            last_out: None,
+            bound_to: None,
+            probed_mask: None,
+            seen_mask: MaskId::ALL,
+            seen_until: i64::MIN,
+            waking: None,
+            wake: None,
+            wait: None,
+            on_cpu_ns: 0,
+            on_cpu_at_wake_ns: 0,
+            exiting: false,
+            waiting_at: None,
+            overlaps: Vec::new(),
+            totals: Totals::default(),
+        }
+    }
+
+    /// Fair by priority; sched_ext and SCHED_IDLE tasks look the same.
+    pub fn fair(&self) -> bool {
+        self.prio >= 100
+    }
+
+    /// Takes a name, keeping the one before.
+    #[inline]
+    pub fn rename(&mut self, comm: Comm) -> bool {
+        if self.comm == comm {
+            return false;
+        }
+        if self.comm != Comm::default()
+            && self.former_names.len() < FORMER_NAMES
+            && !self.former_names.contains(&self.comm)
+        {
+            self.former_names.push(self.comm);
+        }
+        self.comm = comm;
+        true
+    }
+}
+
+/// All tasks, and which of them a pid means now. Idle tasks are not among them: they are CPUs' states.
+#[derive(Debug, Default)]
+pub struct Tasks {
+    list: Vec<Task>,
+    by_pid: FxHashMap<i32, TaskId>,
+    generations: FxHashMap<i32, u32>,
+}
+
+impl Tasks {
+    /// The task behind a pid, new if it is the first sight of it or the former one is dead.
+    #[inline]
+    pub fn get_or_new(&mut self, pid: i32) -> (TaskId, bool) {
+        if let Some(&id) = self.by_pid.get(&pid) {
+            if self[id].state != TaskState::Dead {
+                return (id, false);
+            }
+        }
+        (self.fresh(pid), true)
+    }
+
+    /// A new task under a pid, whatever had it before.
+    pub fn fresh(&mut self, pid: i32) -> TaskId {
+        let generation = self.generations.entry(pid).or_insert(0);
+        let id = TaskId(self.list.len() as u32);
+        self.list.push(Task::new(pid, *generation));
+        *generation += 1;
+        self.by_pid.insert(pid, id);
+        id
+    }
+
+    /// `exec` in a thread that is not the leader: it takes the leader's pid, and the leader is gone.
+    pub fn take_over(&mut self, pid: i32, old_pid: i32) -> Option<TaskId> {
+        let id = self.by_pid.remove(&old_pid)?;
+        if let Some(leader) = self.by_pid.insert(pid, id) {
+            self[leader].state = TaskState::Dead;
+        }
+        self[id].pid = pid;
+        let generation = self.generations.entry(pid).or_insert(0);
+        self.list[id.0 as usize].generation = *generation;
+        *generation += 1;
+        Some(id)
+    }
+
+    pub fn ids(&self) -> impl Iterator<Item = TaskId> + use<> {
+        (0..self.list.len() as u32).map(TaskId)
+    }
+}
+
+// Every TaskId is made by `fresh`, so these never miss.
+impl std::ops::Index<TaskId> for Tasks {
+    type Output = Task;
+
+    #[inline]
+    fn index(&self, id: TaskId) -> &Task {
+        &self.list[id.0 as usize]
+    }
+}
+
+impl std::ops::IndexMut<TaskId> for Tasks {
+    #[inline]
+    fn index_mut(&mut self, id: TaskId) -> &mut Task {
+        &mut self.list[id.0 as usize]
+    }
+}
+
+/// The CPU that a per-CPU kernel thread's name says it is bound to: `ksoftirqd/3`, `kworker/3:1H`. Names can
+/// be chosen by anyone, so the caller checks that the task was seen nowhere else.
+pub fn bound_cpu(comm: &Comm) -> Option<u32> {
+    const BOUND: [&[u8]; 9] = [
+        b"kworker",
+        b"ksoftirqd",
+        b"migration",
+        b"cpuhp",
+        b"idle_inject",
+        b"irq_work",
+        b"rcuc",
+        b"watchdog",
+        b"backlog_napi",
+    ];
+    let name = comm.as_bytes();
+    let slash = name.iter().position(|&b| b == b'/')?;
+    let (kind, rest) = (name.get(..slash)?, name.get(slash + 1..)?);
+    if !BOUND.contains(&kind) {
+        return None;
+    }
+    let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+    let ended = rest.get(digits).is_none_or(|&b| b == b':');
+    let number = std::str::from_utf8(rest.get(..digits)?).ok()?;
+    number.parse().ok().filter(|_| ended)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bound_threads_are_told_by_name() {
+        let cpu = |name: &str| bound_cpu(&Comm::new(name.as_bytes()));
+        assert_eq!(cpu("kworker/3:1H"), Some(3));
+        assert_eq!(cpu("migration/12"), Some(12));
+        assert_eq!(cpu("kworker/u8:2"), None);
+        assert_eq!(cpu("kworker/"), None);
+        assert_eq!(cpu("rcu_sched"), None);
+    }
+
+    #[test]
+    fn a_reused_pid_is_another_task() {
+        let mut tasks = Tasks::default();
+        let (first, _) = tasks.get_or_new(7);
+        tasks[first].state = TaskState::Dead;
+        let (second, new) = tasks.get_or_new(7);
+        assert!(new && first != second);
+        assert_eq!(tasks[second].generation, 1);
+    }
+}

@@ -1,0 +1,791 @@
+//! Wakeups: waking, choice, enqueue and switch-in; their class and path (kernel notes §1 and §9).
+
+use std::cmp::Reverse;
+
+use super::cpuset::{CpuSet, MaskId};
+use super::engine::Replay;
+use super::resolver::{Enqueue, WakeInfo};
+use super::rows::{Sink, TaskId, WakeupRow};
+use super::tasks::TaskState;
+use super::verdict::{Choice, Chooser};
+use super::waits::Wait;
+use super::words::{Class, Origin, Pair, Path, Verdict, Waker};
+use crate::topology::Distance;
+use ttwu_parsers::event::{ContextFlags, Event, Wake};
+
+/// So many direct wakeups across LLCs show that the TTWU_QUEUE feature is off: one may be a hotplug race.
+const QUEUEING_OFF: u64 = 3;
+
+/// A wakeup whose row is not complete.
+#[derive(Debug)]
+pub struct OpenWake {
+    pub row: WakeupRow,
+    pub serial: u64,
+    pub choice: Option<Choice>,
+    pub info: Option<WakeInfo>,
+    pub waker_cpu: usize,
+    pub no_selection: bool,
+    pub kthread_stacked: bool,
+    /// The wakee was on a CPU at the waking.
+    was_running: bool,
+    /// The waker was the wakee itself.
+    by_itself: bool,
+    /// The wait's verdict is still to come.
+    pub awaits_verdict: bool,
+    /// The wakee's run is not over.
+    pub awaits_run: bool,
+    /// The overlap with the waker is not decided.
+    pub awaits_overlap: bool,
+    /// The waker's on-CPU time at the waking.
+    pub waker_on_cpu_ns: i64,
+    /// The waker's on-CPU time from the waking until it blocked, once it has.
+    pub waker_rest_ns: Option<i64>,
+    /// The enqueue arrived while the wakee was still on its CPU.
+    enqueued_on_cpu: bool,
+}
+
+impl<S: Sink> Replay<'_, S> {
+    /// `sched_waking`.
+    pub(super) fn waking(&mut self, cpu: usize, event: &Event, wake: &Wake, info: WakeInfo) {
+        let wakee = self.task(wake.pid, wake.comm);
+        self.tasks[wakee].prio = wake.prio;
+        if let Some(stale) = self.tasks[wakee].waking.take() {
+            self.counts.wakings_without_wakeup += 1;
+            self.abandon_wake(stale);
+        }
+        let (context, waker) = self.waker_of(cpu, event.flags);
+        let mut open = self.open_wake(cpu, wakee, waker, context, Some(event.ts));
+        open.row.prev_cpu = Some(info.prev_cpu);
+        open.by_itself = event.pid == wake.pid;
+        open.was_running = self.running(wakee);
+        self.set_probed_mask(wakee, &info);
+        let enqueue = info.enqueue;
+        self.before_enqueue(wakee, cpu, enqueue);
+        let choice_ns = info.choice_ns;
+        open.info = Some(info);
+        let serial = open.serial;
+        let slot = self.wakes.insert(open);
+        let Some(enqueue) = enqueue else {
+            self.counts.wakings_without_wakeup += 1;
+            self.abandon_wake(slot);
+            return;
+        };
+        self.tasks[wakee].waking = Some(slot);
+        if let Some(ts) = choice_ns {
+            self.choices.push(Reverse((ts, slot, serial)));
+        }
+        if !enqueue.recorded {
+            self.run_choices(event.ts);
+        }
+    }
+
+    /// A wakeup record with everything that is known at its start.
+    fn open_wake(
+        &mut self,
+        cpu: usize,
+        wakee: TaskId,
+        waker: Option<TaskId>,
+        context: Waker,
+        waking_ns: Option<i64>,
+    ) -> OpenWake {
+        let in_window = self.config.window.contains(self.now);
+        if in_window {
+            self.cpus[cpu].wakeups_made += 1;
+            self.tasks[wakee].totals.wakeups_received += 1;
+            if let Some(waker) = waker {
+                self.tasks[waker].totals.wakeups_made += 1;
+            }
+        }
+        self.serial += 1;
+        OpenWake {
+            row: WakeupRow {
+                waking_ns,
+                wakeup_ns: None,
+                switch_in_ns: None,
+                waker,
+                wakee,
+                waker_cpu: Some(self.machine.cpus.id(cpu)),
+                prev_cpu: None,
+                chosen_cpu: None,
+                class: Class::Anomaly,
+                path: Path::Unknown,
+                context,
+                waker_chosen: Distance::Unknown,
+                prev_chosen: Distance::Unknown,
+                waker_prev: Distance::Unknown,
+                cross_llc: None,
+                latency_ns: None,
+                queue_ns: None,
+                waker_cost_ns: None,
+                selection: None,
+                chosen_idle: None,
+                smt_shared: false,
+                verdict: Pair([None, None]),
+                wait_ns: 0,
+                lost_ns: Pair([0, 0]),
+                wakee_run_ns: None,
+                overlap_ns: None,
+                overlap_censored: false,
+                probed: None,
+                in_window,
+            },
+            serial: self.serial,
+            choice: None,
+            info: None,
+            waker_cpu: cpu,
+            no_selection: false,
+            kthread_stacked: false,
+            was_running: false,
+            by_itself: false,
+            awaits_verdict: false,
+            awaits_run: false,
+            awaits_overlap: false,
+            waker_on_cpu_ns: waker.map_or(0, |w| self.on_cpu_ns(w)),
+            waker_rest_ns: None,
+            enqueued_on_cpu: false,
+        }
+    }
+
+    /// The context a wakeup was made in, and the task it is charged to: none for an interrupt, the
+    /// interrupted task for a soft interrupt.
+    fn waker_of(&self, cpu: usize, flags: ContextFlags) -> (Waker, Option<TaskId>) {
+        let current = self.current_task(cpu);
+        if flags.nmi() {
+            (Waker::Nmi, None)
+        } else if flags.hardirq() {
+            (Waker::Hardirq, None)
+        } else if flags.softirq() {
+            let context = match self.cpus[cpu].serving {
+                Some(true) => Waker::SoftirqInline,
+                Some(false) => Waker::SoftirqIrqExit,
+                None => Waker::SoftirqUnknown,
+            };
+            (context, current)
+        } else {
+            (Waker::Task, current)
+        }
+    }
+
+    /// What the selection probe says of the wakee's mask. It holds for this wakeup; a fair sleeper woken
+    /// without a selection was pinned, unless its dequeue was delayed.
+    fn set_probed_mask(&mut self, wakee: TaskId, info: &WakeInfo) {
+        if !self.config.recorded.probes || !self.tasks[wakee].fair() {
+            return;
+        }
+        let all = self.config.online_cpus;
+        let known = match (&info.probe, info.enqueue) {
+            (Some(probe), _) if usize::try_from(probe.allowed) == Ok(all) => Some(MaskId::ALL),
+            (Some(_), _) => None,
+            (None, Some(enqueue)) => {
+                let chosen = self.machine.cpus.index(enqueue.chosen);
+                let pinned = chosen.filter(|&cpu| {
+                    !self.running(wakee) && !self.may_be_delayed(wakee, info.prev_cpu, cpu)
+                });
+                pinned.map(|cpu| {
+                    let mut only = CpuSet::empty(self.machine.cpus.len());
+                    only.insert(cpu);
+                    self.masks.intern(only)
+                })
+            }
+            (None, None) => None,
+        };
+        // Absence of proof leaves a pinning that was proved before.
+        if known.is_some() || info.probe.is_some() {
+            self.tasks[wakee].probed_mask = known;
+        }
+    }
+
+    /// Whether the wakee may still be queued where it blocked (6.12 and later): its CPU has not run
+    /// nothing since, and the wakeup left it there.
+    fn may_be_delayed(&self, wakee: TaskId, prev_cpu: u32, chosen: usize) -> bool {
+        let task = &self.tasks[wakee];
+        if !self.config.model.delayed_dequeue()
+            || !task.fair()
+            || self.machine.cpus.index(prev_cpu) != Some(chosen)
+        {
+            return false;
+        }
+        match (task.last_out, self.cpus[chosen].went_idle) {
+            (Some((left, _, _)), Some(idle)) => idle < left,
+            _ => true,
+        }
+    }
+
+    /// Takes the wakee out of the state it was in, unless the wakeup finds it still running or queued.
+    fn before_enqueue(&mut self, wakee: TaskId, waker_cpu: usize, enqueue: Option<Enqueue>) {
+        match self.tasks[wakee].state {
+            TaskState::Running { .. } => return,
+            TaskState::Queued { cpu } if self.still_queued(wakee, waker_cpu, cpu, enqueue) => return,
+            TaskState::Queued { .. } => self.void_wait(wakee),
+            TaskState::Withheld { cpu, since } => self.end_withheld(wakee, cpu, since),
+            TaskState::Transit { cpu } => self.leave_transit(wakee, cpu),
+            _ => {}
+        }
+        let target = enqueue.and_then(|e| self.machine.cpus.index(e.chosen));
+        let Some(target) = target else {
+            self.tasks[wakee].state = TaskState::Unknown;
+            return;
+        };
+        self.tasks[wakee].state = TaskState::Transit { cpu: target };
+        self.cpus[target].transit += 1;
+        self.refresh(target);
+    }
+
+    /// A task preempted inside the kernel may be woken while it is still queued; one that left its CPU
+    /// runnable in any other way cannot be woken, so it must have slept unseen.
+    fn still_queued(
+        &self,
+        wakee: TaskId,
+        waker_cpu: usize,
+        queued_on: usize,
+        enqueue: Option<Enqueue>,
+    ) -> bool {
+        let preempted = self.tasks[wakee]
+            .last_out
+            .is_some_and(|(_, state, _)| state.runnable());
+        let in_place = enqueue.is_some_and(|e| {
+            self.machine.cpus.index(e.chosen) == Some(queued_on)
+                && self.machine.cpus.index(e.cpu) == Some(waker_cpu)
+        });
+        let from_preemption = self.tasks[wakee]
+            .wait
+            .and_then(|slot| self.waits.get(slot))
+            .is_some_and(|w| matches!(w.origin, Origin::Preempted | Origin::Balanced));
+        preempted && in_place && from_preemption
+    }
+
+    /// Makes the choices that are due up to `ts`, each at its own instant.
+    #[inline]
+    pub(super) fn run_choices(&mut self, ts: i64) {
+        while let Some(&Reverse((at, slot, serial))) = self.choices.peek() {
+            if at > ts {
+                break;
+            }
+            self.choices.pop();
+            if self.wakes.get(slot).is_some_and(|w| w.serial == serial) {
+                self.now = self.now.max(at);
+                self.make_choice(slot);
+            }
+        }
+    }
+
+    fn make_choice(&mut self, slot: usize) {
+        let open = &self.wakes[slot];
+        let wakee = open.row.wakee;
+        let waker_cpu = open.waker_cpu;
+        let since = open.row.waking_ns.unwrap_or(self.now);
+        let Some((enqueue, prev)) = open
+            .info
+            .as_ref()
+            .and_then(|info| info.enqueue.map(|e| (e, info.prev_cpu)))
+        else {
+            return;
+        };
+        if let Some(chosen) = self.machine.cpus.index(enqueue.chosen) {
+            let own = self.tasks[wakee].state == (TaskState::Transit { cpu: chosen });
+            self.note_choice(slot, chosen, prev, waker_cpu, since, own);
+        }
+        if !enqueue.recorded {
+            self.tasks[wakee].waking = None;
+            self.enqueue_wake(slot, enqueue);
+            self.settle();
+        }
+    }
+
+    fn note_choice(
+        &mut self,
+        slot: usize,
+        chosen: usize,
+        prev: u32,
+        waker_cpu: usize,
+        since: i64,
+        own_transit: bool,
+    ) {
+        let wakee = self.wakes[slot].row.wakee;
+        let state = &self.cpus[chosen];
+        let chosen_idle = self.ledger.nothing().contains(chosen)
+            && state.queued.is_empty()
+            && state.transit == u32::from(own_transit);
+        let choice = self.choose(&Chooser {
+            task: wakee,
+            chosen,
+            prev: self.machine.cpus.index(prev).unwrap_or(chosen),
+            waker_cpu: Some(waker_cpu),
+            chosen_idle,
+            since,
+        });
+        let smt_shared = chosen_idle && self.shares_core_needlessly(chosen);
+        let open = &mut self.wakes[slot];
+        open.row.chosen_idle = Some(chosen_idle);
+        open.row.smt_shared = smt_shared;
+        open.choice = Some(choice);
+    }
+
+    /// `sched_wakeup`.
+    pub(super) fn wakeup(&mut self, cpu: usize, event: &Event, wake: &Wake) {
+        let wakee = self.task(wake.pid, wake.comm);
+        self.tasks[wakee].prio = wake.prio;
+        let enqueue = Enqueue {
+            ts: event.ts,
+            cpu: event.cpu,
+            chosen: wake.target_cpu,
+            flags: event.flags,
+            recorded: true,
+        };
+        match self.tasks[wakee].waking.take() {
+            Some(slot) => self.enqueue_wake(slot, enqueue),
+            None => self.wakeup_alone(cpu, event, wakee, enqueue),
+        }
+    }
+
+    /// A `sched_wakeup` without `sched_waking`: lost, or from before 4.3. Its waker is known only if it
+    /// cannot have been queued.
+    fn wakeup_alone(&mut self, cpu: usize, event: &Event, wakee: TaskId, enqueue: Enqueue) {
+        let lacking = !self.config.recorded.waking;
+        if !lacking {
+            self.counts.wakeups_without_waking += 1;
+        }
+        let on_target = event.cpu == enqueue.chosen;
+        let interrupted = event.flags.hardirq() || event.pid == 0;
+        let certain = !on_target || !interrupted;
+        let (context, waker) = match certain {
+            true => self.waker_of(cpu, event.flags),
+            false => (Waker::Unknown, None),
+        };
+        self.before_enqueue(wakee, cpu, Some(enqueue));
+        let mut open = self.open_wake(cpu, wakee, waker, context, None);
+        if !certain {
+            open.row.waker_cpu = None;
+        }
+        open.row.class = match (lacking, certain, on_target) {
+            (false, ..) => Class::Anomaly,
+            (true, false, _) => Class::Unknown,
+            (true, true, true) => Class::Local,
+            (true, true, false) => Class::Direct,
+        };
+        open.row.path = match open.row.class {
+            Class::Local => Path::Local,
+            _ => Path::Unknown,
+        };
+        let class = open.row.class;
+        let slot = self.wakes.insert(open);
+        if let Some(chosen) = self.machine.cpus.index(enqueue.chosen) {
+            let own = self.tasks[wakee].state == (TaskState::Transit { cpu: chosen });
+            self.note_choice(slot, chosen, enqueue.chosen, cpu, event.ts, own);
+            // Without a waking the previous CPU is where the wakee last left a CPU, if that was seen.
+            let prev = self.tasks[wakee].last_out.map(|(_, _, cpu)| cpu);
+            if let Some(choice) = &mut self.wakes[slot].choice {
+                choice.prev = prev.unwrap_or(chosen);
+            }
+            self.wakes[slot].row.prev_cpu = prev.map(|p| self.machine.cpus.id(p));
+        }
+        self.place(slot, enqueue, class);
+    }
+
+    /// `sched_wakeup_new`: the parent enqueues the child.
+    pub(super) fn wakeup_new(
+        &mut self,
+        cpu: usize,
+        event: &Event,
+        wake: &Wake,
+        info: Option<WakeInfo>,
+    ) {
+        let wakee = self.task(wake.pid, wake.comm);
+        self.tasks[wakee].prio = wake.prio;
+        self.before_enqueue(wakee, cpu, None);
+        let (context, waker) = self.waker_of(cpu, event.flags);
+        let mut open = self.open_wake(cpu, wakee, waker, context, None);
+        open.row.class = Class::New;
+        open.row.selection = Some(true);
+        open.info = info;
+        let slot = self.wakes.insert(open);
+        if let Some(chosen) = self.machine.cpus.index(wake.target_cpu) {
+            self.note_choice(slot, chosen, wake.target_cpu, cpu, event.ts, false);
+        }
+        let enqueue = Enqueue {
+            ts: event.ts,
+            cpu: event.cpu,
+            chosen: wake.target_cpu,
+            flags: event.flags,
+            recorded: true,
+        };
+        self.wakes[slot].row.path = self.path(slot, Class::New, enqueue);
+        self.place(slot, enqueue, Class::New);
+    }
+
+    /// The enqueue of a wakeup whose waking was seen.
+    fn enqueue_wake(&mut self, slot: usize, enqueue: Enqueue) {
+        let class = self.class(slot, enqueue);
+        let path = self.path(slot, class, enqueue);
+        let open = &self.wakes[slot];
+        let waking = open.row.waking_ns.unwrap_or(enqueue.ts);
+        let queued_by_waker = open.info.as_ref().and_then(WakeInfo::last_send_ns);
+        let waker_cost = match class {
+            Class::Queued => queued_by_waker.map(|ts| ts - waking),
+            Class::Anomaly | Class::Unknown => None,
+            _ => Some(enqueue.ts - waking),
+        };
+        let on_cpu_queued = class == Class::Queued
+            && open.was_running
+            && open.row.prev_cpu == Some(enqueue.chosen)
+            && self.config.model.on_cpu_queueing();
+        let selection = self.selection(slot, class, on_cpu_queued);
+        let no_selection = on_cpu_queued
+            || matches!(class, Class::SelfWake | Class::FastPath | Class::Delayed);
+        let pinned = self.pinned(self.wakes[slot].row.wakee);
+        let kthread_stacked = self.kthread_stacked(slot, enqueue);
+        let open = &mut self.wakes[slot];
+        open.row.class = class;
+        open.row.path = path;
+        open.row.waker_cost_ns = waker_cost;
+        open.row.selection = selection;
+        // With probes, a fair task that was not selected for and is not known to be pinned was delayed.
+        open.no_selection = no_selection
+            || (self.config.recorded.probes && selection == Some(false) && !pinned);
+        open.kthread_stacked = kthread_stacked;
+        self.check_probe(slot, enqueue);
+        self.note_direct_crossing(slot, class, enqueue);
+        self.place(slot, enqueue, class);
+    }
+
+    fn class(&self, slot: usize, enqueue: Enqueue) -> Class {
+        let open = &self.wakes[slot];
+        let waker_cpu = self.machine.cpus.id(open.waker_cpu);
+        let wakee = open.row.wakee;
+        let here = enqueue.cpu == waker_cpu;
+        let in_place = open.row.prev_cpu == Some(enqueue.chosen);
+        let still_there = matches!(
+            self.tasks[wakee].state,
+            TaskState::Running { .. } | TaskState::Queued { .. }
+        );
+        if open.by_itself && here && still_there {
+            return if self.config.model.self_shortcut() {
+                Class::SelfWake
+            } else {
+                Class::FastPath
+            };
+        }
+        if still_there && here && in_place {
+            return Class::FastPath;
+        }
+        if !enqueue.recorded {
+            return if enqueue.chosen == waker_cpu {
+                Class::Local
+            } else {
+                Class::Unknown
+            };
+        }
+        if !here {
+            return if enqueue.cpu == enqueue.chosen {
+                Class::Queued
+            } else {
+                Class::Anomaly
+            };
+        }
+        if enqueue.chosen == waker_cpu {
+            return Class::Local;
+        }
+        self.direct_class(open, enqueue)
+    }
+
+    /// Enqueued by the waker on another CPU: by a wakeup proper, or in place because the wakee's dequeue
+    /// was delayed. Across LLCs a wakeup proper is queued, so only the latter is left.
+    fn direct_class(&self, open: &OpenWake, enqueue: Enqueue) -> Class {
+        let selected = open.info.as_ref().is_some_and(|i| i.probe.is_some());
+        let Some(chosen) = self.machine.cpus.index(enqueue.chosen) else {
+            return Class::Anomaly;
+        };
+        let prev = open.row.prev_cpu.unwrap_or(u32::MAX);
+        if selected || !self.may_be_delayed(open.row.wakee, prev, chosen) {
+            return Class::Direct;
+        }
+        let crosses = self.machine.crosses_llc(open.waker_cpu, chosen) == Some(true);
+        if crosses && self.cross_direct < QUEUEING_OFF {
+            Class::Delayed
+        } else {
+            Class::DirectOrDelayed
+        }
+    }
+
+    fn note_direct_crossing(&mut self, slot: usize, class: Class, enqueue: Enqueue) {
+        let open = &self.wakes[slot];
+        let target = self.machine.cpus.index(enqueue.chosen);
+        let crosses =
+            target.and_then(|t| self.machine.crosses_llc(open.waker_cpu, t)) == Some(true);
+        if class == Class::Direct && crosses && self.tasks[open.row.wakee].fair() {
+            self.cross_direct += 1;
+        }
+    }
+
+    fn path(&self, slot: usize, class: Class, enqueue: Enqueue) -> Path {
+        let open = &self.wakes[slot];
+        let recorded = self.config.recorded;
+        let Some(info) = &open.info else {
+            return Path::Unknown;
+        };
+        let to_chosen = |sent: Option<(i64, u32)>| {
+            sent.is_some_and(|(ts, cpu)| {
+                cpu == enqueue.chosen && (class == Class::New || ts <= enqueue.ts)
+            })
+        };
+        let (ipi, polled) = (to_chosen(info.ipi_to), to_chosen(info.polled));
+        match class {
+            Class::Anomaly | Class::Unknown => Path::Unknown,
+            Class::Queued if ipi => Path::QueuedIpi,
+            Class::Queued if polled => Path::QueuedPolling,
+            Class::Queued if recorded.ipi_send || info.behind_another => Path::QueuedCoalesced,
+            // Before 6.4 only the receiving side tells: in an interrupt, or in the idle loop.
+            Class::Queued if enqueue.flags.hardirq() || info.vector_seen => Path::QueuedIpi,
+            Class::Queued => Path::QueuedPolling,
+            _ if enqueue.chosen == self.machine.cpus.id(open.waker_cpu) => Path::Local,
+            _ if ipi => Path::DirectIpi,
+            _ if polled || recorded.ipi_send => Path::DirectNoIpi,
+            _ if info.vector_seen => Path::DirectIpi,
+            _ => Path::Unknown,
+        }
+    }
+
+    fn pinned(&mut self, task: TaskId) -> bool {
+        let masks = self.masks_of(task);
+        self.masks.get(masks[super::words::Reading::Any]).len() == 1
+    }
+
+    /// Whether `select_task_rq` ran for a fair wakee.
+    fn selection(&mut self, slot: usize, class: Class, on_cpu_queued: bool) -> Option<bool> {
+        let wakee = self.wakes[slot].row.wakee;
+        if !self.tasks[wakee].fair() {
+            return None;
+        }
+        let probed = self.wakes[slot]
+            .info
+            .as_ref()
+            .is_some_and(|i| i.probe.is_some());
+        if probed || self.config.recorded.probes {
+            return Some(probed);
+        }
+        match class {
+            Class::SelfWake | Class::FastPath | Class::Delayed => Some(false),
+            Class::Queued if on_cpu_queued => Some(false),
+            Class::Local | Class::Direct | Class::Queued => Some(!self.pinned(wakee)),
+            Class::New => Some(true),
+            Class::DirectOrDelayed | Class::Anomaly | Class::Unknown => None,
+        }
+    }
+
+    /// Woken by a per-CPU kernel thread onto its own CPU, where it also ran before (5.6 and later).
+    fn kthread_stacked(&self, slot: usize, enqueue: Enqueue) -> bool {
+        let open = &self.wakes[slot];
+        let by_kthread = open
+            .row
+            .waker
+            .is_some_and(|w| self.tasks[w].bound_to == Some(open.waker_cpu));
+        self.config.model.kthread_stacking()
+            && by_kthread
+            && open.row.context == Waker::Task
+            && enqueue.chosen == self.machine.cpus.id(open.waker_cpu)
+            && open.row.prev_cpu == Some(enqueue.chosen)
+    }
+
+    /// Holds the replay's reading of a selection against the kernel's own.
+    fn check_probe(&mut self, slot: usize, enqueue: Enqueue) {
+        let open = &mut self.wakes[slot];
+        let Some(info) = &open.info else {
+            return;
+        };
+        let (Some(probe), Some(cpu)) = (info.probe, info.probed_cpu) else {
+            return;
+        };
+        let (Ok(prev), Ok(chosen)) = (u32::try_from(probe.prev), u32::try_from(cpu)) else {
+            return;
+        };
+        open.row.probed = Some((prev, chosen));
+        if open.row.in_window {
+            self.counts.probes_checked += 1;
+            self.counts.probes_prev_equal += u64::from(prev == info.prev_cpu);
+            self.counts.probes_chosen_equal += u64::from(chosen == enqueue.chosen);
+        }
+    }
+
+    /// Enqueues the wakee, unless it never left its CPU's queue, and fills in what is known of the wakeup.
+    fn place(&mut self, slot: usize, enqueue: Enqueue, class: Class) {
+        let open = &mut self.wakes[slot];
+        let wakee = open.row.wakee;
+        open.row.wakeup_ns = enqueue.recorded.then_some(enqueue.ts);
+        open.row.chosen_cpu = Some(enqueue.chosen);
+        open.info = None;
+        self.measure_distances(slot);
+        let Some(target) = self.machine.cpus.index(enqueue.chosen) else {
+            self.abandon_wake(slot);
+            return;
+        };
+        match self.tasks[wakee].state {
+            TaskState::Running { .. } | TaskState::Queued { .. }
+                if matches!(class, Class::SelfWake | Class::FastPath) =>
+            {
+                self.emit_wake(slot);
+                return;
+            }
+            TaskState::Running { .. } => {
+                // It is about to leave its CPU and will be runnable then, whatever state it shows.
+                self.wakes[slot].enqueued_on_cpu = true;
+                self.replace_wake(wakee, slot);
+                return;
+            }
+            TaskState::Transit { cpu } => self.leave_transit(wakee, cpu),
+            TaskState::Queued { .. } => self.void_wait(wakee),
+            _ => {}
+        }
+        self.replace_wake(wakee, slot);
+        self.tasks[wakee].on_cpu_at_wake_ns = self.tasks[wakee].on_cpu_ns;
+        let origin = if class == Class::New {
+            Origin::New
+        } else {
+            Origin::Wakeup
+        };
+        self.wakes[slot].awaits_verdict = true;
+        self.begin_wait(wakee, target, origin, Some(slot));
+    }
+
+    /// The wakeup is from now on the one that the task's next run belongs to.
+    fn replace_wake(&mut self, wakee: TaskId, slot: usize) {
+        if let Some(old) = self.tasks[wakee].wake.replace(slot) {
+            self.end_run_unknown(old);
+        }
+        self.wakes[slot].awaits_run = true;
+        self.await_overlap(slot);
+    }
+
+    fn measure_distances(&mut self, slot: usize) {
+        let row = &self.wakes[slot].row;
+        let index = |id: Option<u32>| id.and_then(|id| self.machine.cpus.index(id));
+        let waker = index(row.waker_cpu);
+        let (prev, chosen) = (index(row.prev_cpu), index(row.chosen_cpu));
+        let between = |a: Option<usize>, b: Option<usize>| match (a, b) {
+            (Some(a), Some(b)) => self.machine.distance(a, b),
+            _ => Distance::Unknown,
+        };
+        let distances = (
+            between(waker, chosen),
+            between(prev, chosen),
+            between(waker, prev),
+        );
+        let cross = match (waker, chosen) {
+            (Some(a), Some(b)) => self.machine.crosses_llc(a, b),
+            _ => None,
+        };
+        let row = &mut self.wakes[slot].row;
+        (row.waker_chosen, row.prev_chosen, row.waker_prev) = distances;
+        row.cross_llc = cross;
+    }
+
+    /// The task was switched in after its wait.
+    pub(super) fn switched_in(&mut self, task: TaskId) {
+        let now = self.now;
+        let Some(open) = self.tasks[task].wake.and_then(|slot| self.wakes.get_mut(slot)) else {
+            return;
+        };
+        if open.row.switch_in_ns.is_none() && open.awaits_verdict {
+            open.row.switch_in_ns = Some(now);
+            open.row.latency_ns = open.row.waking_ns.map(|ts| now - ts);
+            open.row.queue_ns = open.row.wakeup_ns.map(|ts| now - ts);
+        }
+    }
+
+    /// The task was switched in while its wakeup was still under way: the order of two CPUs' stamps is off.
+    pub(super) fn switched_in_early(&mut self, task: TaskId) {
+        if let Some(slot) = self.tasks[task].waking.take() {
+            self.counts.inconsistent_waits += 1;
+            self.abandon_wake(slot);
+        }
+    }
+
+    /// The CPU to which a wakeup that is under way will bring the task.
+    pub(super) fn on_its_way(&self, task: TaskId) -> Option<usize> {
+        let open = self.wakes.get(self.tasks[task].waking?)?;
+        let enqueue = open.info.as_ref()?.enqueue?;
+        self.machine.cpus.index(enqueue.chosen)
+    }
+
+    /// Whether the enqueue of a wakeup came before the task was off its CPU.
+    pub(super) fn woken_while_running(&mut self, task: TaskId) -> bool {
+        let Some(open) = self.tasks[task].wake.and_then(|slot| self.wakes.get_mut(slot)) else {
+            return false;
+        };
+        std::mem::take(&mut open.enqueued_on_cpu)
+    }
+
+    pub(super) fn leave_transit(&mut self, task: TaskId, cpu: usize) {
+        self.cpus[cpu].transit = self.cpus[cpu].transit.saturating_sub(1);
+        self.tasks[task].state = TaskState::Unknown;
+        self.refresh(cpu);
+    }
+
+    /// The wait that a wakeup began is judged.
+    pub(super) fn judge_wake(&mut self, slot: usize, wait: &Wait, verdict: Pair<Verdict>) {
+        let Some(open) = self.wakes.get_mut(slot).filter(|w| w.row.wakee == wait.task) else {
+            return;
+        };
+        open.row.verdict = Pair(verdict.0.map(Some));
+        let end = wait.end.unwrap_or(wait.start);
+        open.row.wait_ns = self.config.window.clip(wait.start, end);
+        open.row.lost_ns = wait.lost_ns;
+        open.awaits_verdict = false;
+        if open.row.in_window && open.row.class == Class::DirectOrDelayed {
+            let any = verdict[super::words::Reading::Any];
+            let missed = matches!(any, Verdict::Prev | Verdict::Other | Verdict::OtherLlc);
+            self.counts.ambiguous_misses += u64::from(missed);
+        }
+        self.emit_if_complete(slot);
+    }
+
+    /// A wakeup of which no more will be known: its row goes out as it is.
+    pub(super) fn abandon_wake(&mut self, slot: usize) {
+        let Some(open) = self.wakes.get_mut(slot) else {
+            return;
+        };
+        open.awaits_verdict = false;
+        open.awaits_run = false;
+        open.awaits_overlap = false;
+        let wakee = open.row.wakee;
+        if self.tasks[wakee].wake == Some(slot) {
+            self.tasks[wakee].wake = None;
+        }
+        self.emit_if_complete(slot);
+    }
+
+    /// The wakeup of a task that was on its way to a CPU in a gap.
+    pub(super) fn withdraw_wake(&mut self, task: TaskId) {
+        if let Some(slot) = self.tasks[task].waking.take() {
+            self.counts.withdrawn_wakeups += 1;
+            self.abandon_wake(slot);
+        }
+    }
+
+    pub(super) fn emit_if_complete(&mut self, slot: usize) {
+        let done = self
+            .wakes
+            .get(slot)
+            .is_some_and(|w| !w.awaits_verdict && !w.awaits_run && !w.awaits_overlap);
+        if done {
+            self.emit_wake(slot);
+        }
+    }
+
+    fn emit_wake(&mut self, slot: usize) {
+        let Some(open) = self.wakes.try_remove(slot) else {
+            return;
+        };
+        if let Some(choice) = &open.choice {
+            self.snapshots.release(choice);
+        }
+        self.sink.wakeup(&open.row);
+    }
+
+    /// At the trace's end every open wakeup goes out as it is.
+    pub(super) fn close_wakes(&mut self) {
+        let slots: Vec<usize> = self.wakes.iter().map(|(slot, _)| slot).collect();
+        for slot in slots {
+            self.abandon_wake(slot);
+        }
+    }
+}
