@@ -4,4 +4,5 @@
 
 pub mod pipeline;
 pub mod replay;
+pub mod tables;
 pub mod topology;

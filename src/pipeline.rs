@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ttwu_parsers::error::OpenError;
+use ttwu_parsers::event::Event;
 use ttwu_parsers::topology::{TopologyError, TopologyFacts, facts_from_marker};
 use ttwu_parsers::trace::{OpenOptions, Trace};
 
@@ -303,21 +304,54 @@ fn window(
     })
 }
 
-/// Replays a prepared trace into `sink`.
+/// Events handed over at once, and how many such batches may be under way.
+const BATCH: usize = 4_096;
+const BATCHES: usize = 4;
+
+/// Replays a prepared trace into `sink`, decoding ahead on a second thread.
 pub fn replay<S: Sink>(prepared: &Prepared, sink: &mut S, tick: Tick) -> Counts {
-    let mut source = prepared.trace.merged();
     let mut replay = Replay::new(&prepared.config, &prepared.machine, &prepared.survey, sink);
+    let (full, batches) = std::sync::mpsc::sync_channel::<Vec<Event>>(BATCHES);
+    let (empty, recycled) = std::sync::mpsc::channel::<Vec<Event>>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || decode(&prepared.trace, &full, &recycled, tick));
+        for mut batch in batches {
+            for event in batch.drain(..) {
+                replay.push(event);
+            }
+            // The decoder may be done already: then the storage is not needed any more.
+            let _ = empty.send(batch);
+        }
+    });
+    replay.finish()
+}
+
+/// Decodes a trace in time order into batches, reusing those that come back.
+fn decode(
+    trace: &Trace,
+    full: &std::sync::mpsc::SyncSender<Vec<Event>>,
+    recycled: &std::sync::mpsc::Receiver<Vec<Event>>,
+    tick: Tick,
+) {
+    let mut source = trace.merged();
     let mut told = 0;
-    let mut countdown = 0_u32;
-    while let Some(event) = source.next_event() {
-        replay.push(event);
-        countdown = countdown.wrapping_add(1);
-        if countdown.is_multiple_of(65_536) {
-            let done = source.bytes_done();
-            tick(done.saturating_sub(told));
-            told = done;
+    loop {
+        let mut batch = recycled
+            .try_recv()
+            .unwrap_or_else(|_| Vec::with_capacity(BATCH));
+        while batch.len() < BATCH {
+            let Some(event) = source.next_event() else {
+                break;
+            };
+            batch.push(event);
+        }
+        let done = source.bytes_done();
+        tick(done.saturating_sub(told));
+        told = done;
+        // A batch that is not full is the last; a closed channel means that the replay gave up.
+        let last = batch.len() < BATCH;
+        if full.send(batch).is_err() || last {
+            return;
         }
     }
-    tick(source.bytes_done().saturating_sub(told));
-    replay.finish()
 }

@@ -74,7 +74,7 @@ pub struct Answer {
     pub throughput: Known<()>,
     pub pairs: Vec<PairFacts>,
     pub tasks: Vec<TaskFacts>,
-    pub llcs: Vec<LlcFacts>,
+    pub llcs: Known<Vec<LlcFacts>>,
     pub processes: Known<()>,
     pub fitness: Fitness,
     pub compare: Known<()>,
@@ -223,7 +223,7 @@ pub struct Sis {
     pub fast_success: u64,
     pub failures: u64,
     /// Failures although an eligible CPU of that LLC (or another's) was idle throughout, by verdict.
-    pub missed: ByWord<Readings<u64>>,
+    pub missed: Known<ByWord<Readings<u64>>>,
     pub scanned: Known<u64>,
     pub search_efficiency: Known<f64>,
 }
@@ -248,7 +248,7 @@ pub struct PairFacts {
     pub wait_ns: i64,
     pub lost_ns: Readings<i64>,
     /// Put on the waker's CPU although an eligible one was idle in that LLC.
-    pub stacked: Readings<u64>,
+    pub stacked: Known<Readings<u64>>,
     pub overlap_ns: Known<Estimate>,
     pub cost_of_spreading_ns: Known<Estimate>,
     /// `spread`, `stack` or `undecided`.

@@ -8,7 +8,7 @@ use slab::Slab;
 use super::cpuset::{CpuSet, MaskId, MaskTable};
 use super::ledger::{Domains, Ledger, Waiting};
 use super::machine::{BusyMeter, CpuState, Current, Machine};
-use super::resolver::{Resolved, Resolver};
+use super::resolver::Resolver;
 use super::rows::{CpuRow, IpiRow, Sink, TaskId, TaskRow};
 use super::survey::Survey;
 use super::tasks::{Task, TaskState, Tasks, bound_cpu};
@@ -108,16 +108,19 @@ impl<'a, S: Sink> Replay<'a, S> {
     /// Takes the next event in time order.
     #[inline]
     pub fn push(&mut self, event: Event) {
-        self.resolver.push(event);
-        while let Some(resolved) = self.resolver.pop(false) {
-            self.apply(resolved);
+        if let Some(event) = self.resolver.push(event) {
+            self.apply(&event);
+            return;
+        }
+        while let Some(event) = self.resolver.pop(false) {
+            self.apply(&event);
         }
     }
 
     /// Replays what is held back, closes everything at the trace's end and emits tasks and CPUs.
     pub fn finish(mut self) -> Counts {
-        while let Some(resolved) = self.resolver.pop(true) {
-            self.apply(resolved);
+        while let Some(event) = self.resolver.pop(true) {
+            self.apply(&event);
         }
         self.now = self.now.max(self.config.end_ns);
         self.run_choices(i64::MAX);
@@ -127,8 +130,7 @@ impl<'a, S: Sink> Replay<'a, S> {
         self.counts
     }
 
-    fn apply(&mut self, resolved: Resolved) {
-        let Resolved { event, wake } = resolved;
+    fn apply(&mut self, event: &Event) {
         let Some(cpu) = self.machine.cpus.index(event.cpu) else {
             self.counts.bad_cpus += 1;
             return;
@@ -140,20 +142,23 @@ impl<'a, S: Sink> Replay<'a, S> {
         self.run_choices(ts);
         self.now = ts;
         self.settle_late_waits();
-        self.first_sight(cpu, &event);
+        self.first_sight(cpu, event);
         match &event.payload {
-            Payload::Switch { .. } => self.switch(cpu, &event),
+            Payload::Switch { .. } => self.switch(cpu, event),
             Payload::Waking(w) => {
-                if let Some(info) = wake {
-                    self.waking(cpu, &event, w, info);
+                if let Some(info) = self.resolver.take_wake() {
+                    self.waking(cpu, event, w, info);
                 }
             }
-            Payload::Wakeup(w) => self.wakeup(cpu, &event, w),
-            Payload::WakeupNew(w) => self.wakeup_new(cpu, &event, w, wake),
-            Payload::Migrate { .. } => self.migrate(cpu, &event),
+            Payload::Wakeup(w) => self.wakeup(cpu, event, w),
+            Payload::WakeupNew(w) => {
+                let info = self.resolver.take_wake();
+                self.wakeup_new(cpu, event, w, info);
+            }
+            Payload::Migrate { .. } => self.migrate(cpu, event),
             Payload::LossBegin { count } => self.begin_gap(cpu, *count),
             Payload::LossEnd => self.end_gap(cpu),
-            _ => self.other(cpu, &event),
+            _ => self.other(cpu, event),
         }
         self.settle();
     }

@@ -85,18 +85,12 @@ impl Recorded {
     }
 }
 
-/// An event, with what became of it if it is a waking.
-#[derive(Debug, PartialEq)]
-pub struct Resolved {
-    pub event: Event,
-    pub wake: Option<WakeInfo>,
-}
-
 /// Holds events back until the wakings among them are resolved.
 pub struct Resolver {
     recorded: Recorded,
     events: VecDeque<(Event, bool)>,
     infos: VecDeque<WakeInfo>,
+    ready: Option<WakeInfo>,
     /// How many infos were released.
     released: u64,
     /// Wakings without enqueue, by pid: the number of their info.
@@ -122,22 +116,28 @@ impl Resolver {
             recorded,
             events: VecDeque::new(),
             infos: VecDeque::new(),
+            ready: None,
             released: 0,
             pending: FxHashMap::default(),
             cpus: Vec::new(),
         }
     }
 
-    /// Takes the next event in time order.
+    /// Takes the next event in time order; gives it back at once if nothing is held and it is no wakeup.
     #[inline]
-    pub fn push(&mut self, event: Event) {
+    pub fn push(&mut self, event: Event) -> Option<Event> {
         let is_wake = self.watch(&event);
+        if !is_wake && self.events.is_empty() {
+            return Some(event);
+        }
         self.events.push_back((event, is_wake));
+        None
     }
 
-    /// The next event that is ready, if any; all of them once `finish` is set.
+    /// The next held event that is ready, if any; all of them once `finish` is set. What became of a waking
+    /// is left in [`Resolver::take_wake`].
     #[inline]
-    pub fn pop(&mut self, finish: bool) -> Option<Resolved> {
+    pub fn pop(&mut self, finish: bool) -> Option<Event> {
         let &(ref head, is_wake) = self.events.front()?;
         if is_wake && !finish && !self.infos.front().is_some_and(|info| info.resolved) {
             let newest = self.events.back().map_or(head.ts, |(event, _)| event.ts);
@@ -146,8 +146,16 @@ impl Resolver {
             }
         }
         let (event, is_wake) = self.events.pop_front()?;
-        let wake = if is_wake { self.release() } else { None };
-        Some(Resolved { event, wake })
+        if is_wake {
+            self.ready = self.release();
+        }
+        Some(event)
+    }
+
+    /// What became of the waking that was popped last.
+    #[inline]
+    pub fn take_wake(&mut self) -> Option<WakeInfo> {
+        self.ready.take()
     }
 
     fn release(&mut self) -> Option<WakeInfo> {

@@ -1,6 +1,8 @@
 //! What the integration tests share: where traces lie, a sink that keeps every row, and a replay of a file.
 #![allow(dead_code)]
 
+pub mod script;
+
 use std::path::{Path, PathBuf};
 
 use ttwu::pipeline::{Prepared, RunOptions, prepare, replay};

@@ -1,0 +1,59 @@
+//! How well the kernel's search for an idle CPU did, under the names its developers use (`analysis` §3).
+
+use super::answer::{Known, Sis};
+use super::census::{Census, Kind};
+use super::ledger::with_llcs;
+use super::scope::Scope;
+use super::wakeups::by_word;
+use crate::replay::words::{Reading, Verdict};
+use crate::topology::Distance;
+
+/// The verdicts that name an idle CPU which was passed over.
+pub const MISSED: [Verdict; 5] = [
+    Verdict::StackedPrev,
+    Verdict::StackedPull,
+    Verdict::Prev,
+    Verdict::Other,
+    Verdict::OtherLlc,
+];
+
+/// The idle search of the wakeups that count.
+pub fn idle_search(scope: &Scope, census: &Census) -> Sis {
+    let selections = census.count(selected);
+    let success = census.count(succeeded);
+    let unseen = "a trace does not show which runqueues the kernel looked at";
+    Sis {
+        selections,
+        success,
+        fast_success: census.count(|kind| succeeded(kind) && is_near(kind)),
+        failures: selections - success,
+        missed: with_llcs(scope, || {
+            by_word(&MISSED, Verdict::as_str, |verdict| {
+                scope.readings(|reading| census.count(|kind| missed(kind, reading, verdict)))
+            })
+        }),
+        scanned: Known::unknown(unseen),
+        search_efficiency: Known::unknown(unseen),
+    }
+}
+
+fn selected(kind: &Kind) -> bool {
+    kind.selection == Some(true)
+}
+
+fn succeeded(kind: &Kind) -> bool {
+    selected(kind) && kind.chosen_idle == Some(true)
+}
+
+/// The chosen CPU is the waker's or the previous one.
+fn is_near(kind: &Kind) -> bool {
+    [kind.waker_chosen, kind.prev_chosen].contains(&(Distance::Same as u8))
+}
+
+fn missed(kind: &Kind, reading: Reading, verdict: Verdict) -> bool {
+    let judged = match reading {
+        Reading::Seen => kind.verdict_seen,
+        Reading::Any => kind.verdict_any,
+    };
+    selected(kind) && judged == Some(verdict.code())
+}

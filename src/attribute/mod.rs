@@ -1,0 +1,113 @@
+//! From tables to the answer: one file for each question, each a pipeline over lazy frames. Nothing is computed
+//! here that a table does not hold, and reports compute nothing at all.
+
+pub mod answer;
+mod caveats;
+mod census;
+mod fitness;
+mod idle_search;
+mod ledger;
+mod migrations;
+mod pairs;
+mod quantiles;
+mod resample;
+mod scope;
+mod stack_spread;
+mod tasks;
+#[cfg(test)]
+mod testing;
+mod trace_facts;
+mod waits;
+mod wakeups;
+
+use polars::prelude::PolarsError;
+
+use self::answer::{Answer, Known, SCHEMA_VERSION};
+use self::census::Census;
+use self::scope::{Facts, Scope};
+use crate::pipeline::Prepared;
+use crate::replay::Counts;
+use crate::tables::Tables;
+
+/// What a user wants to see of a trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Selection {
+    /// Limits the ledger to these CPUs, wakeups and migrations to those that go to them, waits to those that end
+    /// on them.
+    pub cpus: Option<Vec<u32>>,
+    /// A pid, or a shell pattern over names: limits wakeups, waits and migrations to those of matching tasks.
+    pub task: Option<String>,
+    /// How many of the worst pairs and tasks are listed.
+    pub top: usize,
+}
+
+impl Default for Selection {
+    fn default() -> Self {
+        Self {
+            cpus: None,
+            task: None,
+            top: 10,
+        }
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AnswerError {
+    #[error(
+        "--task {pattern}: none of the trace's {tasks} tasks has that pid or name; give a pid, or a pattern such as `nginx*`"
+    )]
+    NoTask { pattern: String, tasks: usize },
+    #[error("--cpu {asked}: none of these is in the trace, which has CPUs {found}")]
+    NoCpu { asked: String, found: String },
+    #[error("cannot query the tables: {0}")]
+    Tables(#[from] PolarsError),
+}
+
+/// Answers every question that `analyze` asks of a replayed trace.
+///
+/// # Errors
+/// A selection that matches nothing, or tables that cannot be read back.
+pub fn answer(
+    prepared: &Prepared,
+    counts: &Counts,
+    tables: &Tables,
+    selection: &Selection,
+) -> Result<Answer, AnswerError> {
+    let scope = Scope::new(Facts::new(prepared, counts), tables, selection)?;
+    answer_within(&scope, selection)
+}
+
+fn answer_within(scope: &Scope, selection: &Selection) -> Result<Answer, AnswerError> {
+    let ledger = ledger::ledger(scope)?;
+    let mut census = Census::take(scope)?;
+    let wakeups = wakeups::wakeups(scope, &mut census);
+    let waits = waits::waits(scope)?;
+    let fitness = fitness::fitness(scope, &ledger, &wakeups);
+    let caveats = caveats::caveats(scope, selection, &ledger);
+    Ok(Answer {
+        schema_version: SCHEMA_VERSION,
+        trace: trace_facts::trace_facts(&scope.facts),
+        sis: idle_search::idle_search(scope, &census),
+        cross_llc: not_computed("what wakeups across LLCs cost"),
+        migrations: migrations::migrations(scope)?,
+        flips: not_computed("wakee flips"),
+        ipis: not_computed("interrupts between CPUs"),
+        throughput: not_computed("throughput and the critical path"),
+        pairs: pairs::pairs(scope)?,
+        tasks: tasks::tasks(scope)?,
+        llcs: ledger::llcs(scope)?,
+        processes: not_computed("processes"),
+        compare: Known::unknown("one trace alone: nothing was compared"),
+        ledger,
+        wakeups,
+        waits,
+        fitness,
+        caveats,
+    })
+}
+
+fn not_computed(what: &str) -> Known<()> {
+    Known::unknown(format!("this version of ttwu does not compute {what}"))
+}

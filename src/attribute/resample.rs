@@ -1,0 +1,178 @@
+//! Estimates with 95 % bootstrap intervals. The seed is fixed, so that a trace always gets the same answer.
+
+use super::answer::Estimate;
+
+/// Fewer samples than this on a side give no estimate (`analysis` §4).
+pub const LEAST_SAMPLES: usize = 30;
+
+/// How often is resampled.
+pub const DRAWS: usize = 1000;
+
+/// Most blocks that a mean's samples are averaged in before resampling. Long series are resampled by blocks of
+/// neighbours, which is faster and keeps what neighbours have in common.
+const BLOCKS: usize = 512;
+
+const SEED: u64 = 0x7474_7775;
+
+/// SplitMix64: small, and good enough for choosing samples (Steele, Lea, Flood 2014).
+pub struct Random(u64);
+
+impl Random {
+    pub fn new() -> Self {
+        Self(SEED)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `bound`, each as likely but for one part in 2³².
+    fn below(&mut self, bound: usize) -> usize {
+        ((self.next() >> 32).wrapping_mul(bound as u64) >> 32) as usize
+    }
+
+    /// How often `flips` fair coins show heads.
+    fn heads(&mut self, flips: usize) -> usize {
+        let mut heads = 0;
+        for _ in 0..flips / 64 {
+            heads += self.next().count_ones() as usize;
+        }
+        let rest = flips % 64;
+        let last = self.next() & ((1_u64 << rest) - 1);
+        heads + last.count_ones() as usize
+    }
+}
+
+/// A value, and what it came out as in each resample.
+#[derive(Debug, Clone)]
+pub struct Resampled {
+    pub value: f64,
+    pub draws: Vec<f64>,
+    pub n: u64,
+}
+
+impl Resampled {
+    /// The value with the interval that holds the middle 95 % of the resamples.
+    pub fn estimate(mut self) -> Estimate {
+        self.draws.sort_unstable_by(f64::total_cmp);
+        let at = |share: f64| {
+            let last = self.draws.len().saturating_sub(1);
+            let index = (share * last as f64).round() as usize;
+            self.draws.get(index).copied().unwrap_or(self.value)
+        };
+        Estimate {
+            value: self.value,
+            ci95: [at(0.025), at(0.975)],
+            n: self.n,
+        }
+    }
+
+    /// The sum of two independent estimates.
+    pub fn plus(self, other: &Resampled) -> Resampled {
+        let draws = self.draws.iter().zip(&other.draws);
+        Resampled {
+            value: self.value + other.value,
+            draws: draws.map(|(a, b)| a + b).collect(),
+            n: self.n,
+        }
+    }
+
+    /// The difference of two independent estimates.
+    pub fn minus(self, other: &Resampled) -> Resampled {
+        let draws = self.draws.iter().zip(&other.draws);
+        Resampled {
+            value: self.value - other.value,
+            draws: draws.map(|(a, b)| a - b).collect(),
+            n: self.n + other.n,
+        }
+    }
+}
+
+/// The mean; `None` with fewer than [`LEAST_SAMPLES`].
+pub fn mean(samples: &[i64], random: &mut Random) -> Option<Resampled> {
+    if samples.len() < LEAST_SAMPLES {
+        return None;
+    }
+    let sum = |of: &[i64]| of.iter().map(|&ns| ns as f64).sum::<f64>();
+    let block = samples.len().div_ceil(BLOCKS);
+    let blocks: Vec<(f64, f64)> = samples
+        .chunks(block)
+        .map(|of| (sum(of), of.len() as f64))
+        .collect();
+    let draw = |random: &mut Random| {
+        let mut total = (0.0, 0.0);
+        for _ in 0..blocks.len() {
+            if let Some(&(sum, count)) = blocks.get(random.below(blocks.len())) {
+                total = (total.0 + sum, total.1 + count);
+            }
+        }
+        total.0 / total.1
+    };
+    Some(Resampled {
+        value: sum(samples) / samples.len() as f64,
+        draws: (0..DRAWS).map(|_| draw(random)).collect(),
+        n: samples.len() as u64,
+    })
+}
+
+/// The median by nearest rank; `None` with fewer than [`LEAST_SAMPLES`]. Sorts the samples.
+///
+/// A resample's median is the order statistic whose rank is the number of heads among as many coins as there are
+/// samples: that is the distribution-free interval of a median, and needs no resample to be sorted.
+pub fn median(samples: &mut [i64], random: &mut Random) -> Option<Resampled> {
+    if samples.len() < LEAST_SAMPLES {
+        return None;
+    }
+    samples.sort_unstable();
+    let at = |rank: usize| {
+        let index = rank.clamp(1, samples.len()) - 1;
+        samples.get(index).copied().unwrap_or(0) as f64
+    };
+    let count = samples.len();
+    Some(Resampled {
+        value: at(count.div_ceil(2)),
+        draws: (0..DRAWS).map(|_| at(random.heads(count))).collect(),
+        n: count as u64,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_constant_has_no_spread_and_few_samples_no_estimate() {
+        let estimate = mean(&[7; 40], &mut Random::new()).unwrap().estimate();
+        assert_eq!((estimate.value, estimate.ci95, estimate.n), (7.0, [7.0, 7.0], 40));
+        let estimate = median(&mut [7; 40], &mut Random::new()).unwrap().estimate();
+        assert_eq!((estimate.value, estimate.ci95), (7.0, [7.0, 7.0]));
+        assert!(mean(&[7; 29], &mut Random::new()).is_none());
+        assert!(median(&mut [7; 29], &mut Random::new()).is_none());
+    }
+
+    /// Of 0..10000 the mean's standard error is 2886.8 / √10000 = 28.9 for single samples; the interval of
+    /// 1.96 of them on each side must come out for shuffled samples, whether or not they are put in blocks.
+    #[test]
+    fn intervals_have_the_width_theory_says() {
+        let shuffled: Vec<i64> = (0..10_000).map(|i| i * 7919 % 10_000).collect();
+        let estimate = mean(&shuffled[..400], &mut Random::new()).unwrap().estimate();
+        let width = estimate.ci95[1] - estimate.ci95[0];
+        assert!((width / (2.0 * 1.96 * 2886.8 / 20.0) - 1.0).abs() < 0.15, "{width}");
+        // The median of n uniform samples has the standard error 10000 / (2 √n).
+        let mut some: Vec<i64> = shuffled[..400].to_vec();
+        let estimate = median(&mut some, &mut Random::new()).unwrap().estimate();
+        let width = estimate.ci95[1] - estimate.ci95[0];
+        assert!((width / (2.0 * 1.96 * 10_000.0 / 40.0) - 1.0).abs() < 0.25, "{width}");
+    }
+
+    #[test]
+    fn the_same_samples_always_get_the_same_answer() {
+        let samples: Vec<i64> = (0..100).map(|i| i * i).collect();
+        let once = || mean(&samples, &mut Random::new()).unwrap().estimate();
+        assert_eq!(once(), once());
+    }
+}

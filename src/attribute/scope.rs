@@ -1,0 +1,292 @@
+//! What of a trace is counted: the window, the CPUs and tasks that were selected, and the readings of affinity.
+
+use std::sync::Arc;
+
+use polars::prelude::*;
+use wildmatch::WildMatch;
+
+use super::{AnswerError, Selection};
+use crate::attribute::answer::Readings;
+use crate::pipeline::Prepared;
+use crate::replay::survey::Survey;
+use crate::replay::words::Reading;
+use crate::replay::{Config, Counts, Machine};
+use crate::tables::{Table, Tables};
+use crate::topology::Topology;
+use ttwu_parsers::decode::EventType;
+use ttwu_parsers::trace::TraceMeta;
+
+/// Everything beside the tables that an answer is built from.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts<'a> {
+    pub meta: &'a TraceMeta,
+    pub types: &'a [EventType],
+    pub survey: &'a Survey,
+    pub machine: &'a Machine,
+    pub config: &'a Config,
+    pub counts: &'a Counts,
+}
+
+impl<'a> Facts<'a> {
+    pub fn new(prepared: &'a Prepared, counts: &'a Counts) -> Self {
+        Self {
+            meta: prepared.trace.meta(),
+            types: prepared.trace.types(),
+            survey: &prepared.survey,
+            machine: &prepared.machine,
+            config: &prepared.config,
+            counts,
+        }
+    }
+
+    pub fn topology(&self) -> &'a Topology {
+        &self.machine.topology
+    }
+
+    /// How many events of a name there are; `None` if the trace does not know it.
+    pub fn recorded(&self, name: &str) -> Option<u64> {
+        let counts = self.types.iter().zip(&self.survey.by_type);
+        counts
+            .filter(|(of, _)| of.name == name)
+            .map(|(_, count)| *count)
+            .reduce(|a, b| a + b)
+    }
+
+    /// Why nothing can be said of LLCs, if so.
+    pub fn llcs_unknown(&self) -> Option<String> {
+        let topology = self.topology();
+        if topology.is_known() {
+            return None;
+        }
+        let warning = topology
+            .warnings()
+            .iter()
+            .find(|text| text.contains("topology is unknown") || text.contains("LLC unknown"));
+        Some(warning.map_or_else(|| "the topology is unknown".to_owned(), Clone::clone))
+    }
+}
+
+/// The rows that count.
+pub struct Scope<'a> {
+    pub facts: Facts<'a>,
+    tables: &'a Tables,
+    cpus: Option<Arc<[bool]>>,
+    tasks: Option<Arc<[bool]>>,
+    /// The window is the whole trace: every row lies in it.
+    whole: bool,
+    pub top: usize,
+}
+
+impl<'a> Scope<'a> {
+    pub fn new(
+        facts: Facts<'a>,
+        tables: &'a Tables,
+        selection: &Selection,
+    ) -> Result<Self, AnswerError> {
+        let window = facts.config.window;
+        let tasks = match &selection.task {
+            Some(pattern) => Some(matching_tasks(tables, pattern)?),
+            None => None,
+        };
+        if let Some(cpus) = &selection.cpus {
+            check_cpus(&facts, cpus)?;
+        }
+        Ok(Self {
+            cpus: selection.cpus.as_deref().map(members),
+            tasks,
+            whole: window.closed
+                && window.from_ns <= facts.config.start_ns
+                && window.to_ns >= facts.config.end_ns,
+            top: selection.top,
+            facts,
+            tables,
+        })
+    }
+
+    /// Wakeups of the selected wakees to the selected CPUs, in the window or not: for sums of clipped times.
+    pub fn wakeups(&self) -> PolarsResult<LazyFrame> {
+        self.selected(Table::Wakeups, "wakee", "chosen_cpu")
+    }
+
+    /// Waits of the selected tasks on the selected CPUs, in the window or not.
+    pub fn waits(&self) -> PolarsResult<LazyFrame> {
+        self.selected(Table::Waits, "task", "last_cpu")
+    }
+
+    /// Migrations of the selected tasks to the selected CPUs, in the window.
+    pub fn migrations(&self) -> PolarsResult<LazyFrame> {
+        let moved = self.selected(Table::Migrations, "task", "to_cpu")?;
+        if self.whole {
+            return Ok(moved);
+        }
+        let window = self.facts.config.window;
+        let inside = match window.closed {
+            true => col("ts_ns").lt_eq(lit(window.to_ns)),
+            false => col("ts_ns").lt(lit(window.to_ns)),
+        };
+        Ok(moved.filter(col("ts_ns").gt_eq(lit(window.from_ns)).and(inside)))
+    }
+
+    /// Every task, selected or not.
+    pub fn every_task(&self) -> PolarsResult<LazyFrame> {
+        self.tables.lazy(Table::Tasks)
+    }
+
+    /// Every wakeup, selected or not.
+    pub fn every_wakeup(&self) -> PolarsResult<LazyFrame> {
+        self.tables.lazy(Table::Wakeups)
+    }
+
+    /// The selected tasks.
+    pub fn tasks(&self) -> PolarsResult<LazyFrame> {
+        let tasks = self.tables.lazy(Table::Tasks)?;
+        Ok(match &self.tasks {
+            Some(set) => tasks.filter(is_member("task", set.clone())),
+            None => tasks,
+        })
+    }
+
+    /// The selected CPUs.
+    pub fn cpus(&self) -> PolarsResult<LazyFrame> {
+        let cpus = self.tables.lazy(Table::Cpus)?;
+        Ok(match &self.cpus {
+            Some(set) => cpus.filter(is_member("cpu", set.clone())),
+            None => cpus,
+        })
+    }
+
+    /// Whether a CPU is among the selected ones.
+    pub fn has_cpu(&self, cpu: u32) -> bool {
+        self.cpus
+            .as_ref()
+            .is_none_or(|set| set.get(cpu as usize).copied().unwrap_or(false))
+    }
+
+    /// Whether the window is the whole trace, so that every row counts.
+    pub fn is_whole(&self) -> bool {
+        self.whole
+    }
+
+    /// Of a table with the column `in_window`, the rows that counts count.
+    pub fn counted(&self, rows: LazyFrame) -> LazyFrame {
+        match self.whole {
+            true => rows,
+            false => rows.filter(col("in_window")),
+        }
+    }
+
+    fn selected(&self, table: Table, task: &str, cpu: &str) -> PolarsResult<LazyFrame> {
+        let mut rows = self.tables.lazy(table)?;
+        if let Some(set) = &self.cpus {
+            rows = rows.filter(is_member(cpu, set.clone()));
+        }
+        if let Some(set) = &self.tasks {
+            rows = rows.filter(is_member(task, set.clone()));
+        }
+        Ok(rows)
+    }
+
+    /// The readings that were asked for.
+    pub fn readings<T>(&self, of: impl Fn(Reading) -> T) -> Readings<T> {
+        let asked = |reading| {
+            let wanted = self.facts.config.readings.contains(&reading);
+            wanted.then(|| of(reading))
+        };
+        Readings {
+            seen: asked(Reading::Seen),
+            any: asked(Reading::Any),
+        }
+    }
+
+    /// The reading by which the worst is told: `any` where asked for, since a task that was pinned to one CPU
+    /// by bad luck alone loses nothing as `seen`.
+    pub fn ranking(&self) -> Reading {
+        match self.facts.config.readings.contains(&Reading::Any) {
+            true => Reading::Any,
+            false => Reading::Seen,
+        }
+    }
+}
+
+/// The column of lost time under a reading.
+pub fn lost_column(reading: Reading) -> &'static str {
+    match reading {
+        Reading::Seen => "lost_seen_ns",
+        Reading::Any => "lost_any_ns",
+    }
+}
+
+/// The members of a set of small numbers, by number.
+pub fn members(of: &[u32]) -> Arc<[bool]> {
+    let highest = of.iter().max().map_or(0, |&n| n as usize + 1);
+    let mut set = vec![false; highest];
+    for &number in of {
+        if let Some(slot) = set.get_mut(number as usize) {
+            *slot = true;
+        }
+    }
+    set.into()
+}
+
+/// Whether a column's number is in a set; null is in none.
+pub fn is_member(column: &str, set: Arc<[bool]>) -> Expr {
+    let has = move |number: usize| set.get(number).copied().unwrap_or(false);
+    col(column).map(
+        move |numbers| {
+            let name = numbers.name().clone();
+            let found: BooleanChunked = match numbers.dtype() {
+                DataType::UInt16 => {
+                    let numbers = numbers.u16()?.iter();
+                    numbers.map(|n| Some(n.is_some_and(|n| has(usize::from(n))))).collect()
+                }
+                _ => {
+                    let numbers = numbers.u32()?.iter();
+                    numbers.map(|n| Some(n.is_some_and(|n| has(n as usize)))).collect()
+                }
+            };
+            Ok(found.with_name(name).into_column())
+        },
+        |_, field| Ok(Field::new(field.name().clone(), DataType::Boolean)),
+    )
+}
+
+/// The tasks that a pattern means: a number is a pid, anything else a glob over names.
+fn matching_tasks(tables: &Tables, pattern: &str) -> Result<Arc<[bool]>, AnswerError> {
+    let columns = [col("task"), col("pid"), col("name"), col("former_names")];
+    let tasks = tables.lazy(Table::Tasks)?.select(columns).collect()?;
+    let pid: Option<i32> = pattern.parse().ok();
+    let glob = WildMatch::new(pattern);
+    let by_name = |name: Option<&str>| name.is_some_and(|name| glob.matches(name));
+    let rows = tasks.column("task")?.u32()?.iter();
+    let pids = tasks.column("pid")?.i32()?.iter();
+    let names = tasks.column("name")?.str()?.iter();
+    let former = tasks.column("former_names")?.str()?.iter();
+    let mut found = Vec::new();
+    for (((task, own_pid), name), former) in rows.zip(pids).zip(names).zip(former) {
+        let matches = match pid {
+            Some(pid) => own_pid == Some(pid),
+            None => by_name(name) || former.is_some_and(|all| all.split(" | ").any(|n| by_name(Some(n)))),
+        };
+        if let Some(task) = task.filter(|_| matches) {
+            found.push(task);
+        }
+    }
+    if found.is_empty() {
+        return Err(AnswerError::NoTask {
+            pattern: pattern.to_owned(),
+            tasks: tasks.height(),
+        });
+    }
+    Ok(members(&found))
+}
+
+fn check_cpus(facts: &Facts, cpus: &[u32]) -> Result<(), AnswerError> {
+    let known = facts.machine.cpus.ids();
+    if cpus.iter().any(|cpu| known.contains(cpu)) {
+        return Ok(());
+    }
+    Err(AnswerError::NoCpu {
+        asked: ttwu_parsers::topology::cpulist::format_list(cpus),
+        found: ttwu_parsers::topology::cpulist::format_list(known),
+    })
+}

@@ -1,0 +1,149 @@
+//! `ttwu analyze`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use super::output::Output;
+use super::progress::Progress;
+use super::values::{self, Affinity};
+use super::{Common, Failure, errors};
+use crate::attribute::answer::Answer;
+use crate::pipeline::{self, Prepared, RunOptions, TimePoint};
+use crate::report::{glossary, json, terminal};
+
+/// Tasks and pairs that are listed where `--top` is not given.
+const TOP_OF_TERMINAL: usize = 3;
+const TOP_OF_JSON: usize = 100;
+
+const EXAMPLES: &str = "\
+Examples:
+  perf record -a -e 'sched:*' -- sleep 5 && ttwu analyze perf.data
+  ttwu analyze trace.dat --topology lscpu.txt
+  ttwu analyze trace.dat --topology 'llc=0-3;4-7 smt=0-1;2-3;4-5;6-7 node=0-7'
+  ttwu analyze trace.dat --from marker:window-start --to marker:window-end
+  ttwu analyze perf.data --from 500ms --to -200ms --task 'postgres*' --top 10
+  ttwu analyze perf.data --json | jq .ledger
+
+";
+
+/// Say where CPU time and wakeups were lost
+#[derive(Debug, Args)]
+#[command(after_long_help = after_help())]
+pub struct Analyze {
+    /// The trace: perf.data (perf record) or trace.dat (trace-cmd record)
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    file: PathBuf,
+
+    /// Which CPUs share cores, caches and nodes: a file or folder, a specification, or live
+    ///
+    /// FILE is any of: a copy of /proc/schedstat, a copy of /sys/devices/system/cpu (folder or tar), the output of
+    /// lscpu -p, -e or -J, kernel messages about scheduler domains, or what `ttwu topology` prints. SPEC is text
+    /// such as 'llc=0-3;4-7 smt=0-1;2-3;4-5;6-7 node=0-7'. `live` is the machine this runs on, which is never
+    /// assumed otherwise.
+    #[arg(long, value_name = "FILE|SPEC|live")]
+    topology: Option<String>,
+
+    /// Count only from this time on
+    ///
+    /// 14.731161 (seconds on the trace's clock, as perf script and trace-cmd print them), 500ms or +1.5s (after the
+    /// trace's start), -200ms (before its end), or marker:TEXT (the first marker that begins so). What happened
+    /// before is replayed all the same.
+    #[arg(long, value_name = "TIME", value_parser = values::time, allow_hyphen_values = true)]
+    from: Option<TimePoint>,
+
+    /// Count only up to this time
+    #[arg(long, value_name = "TIME", value_parser = values::time, allow_hyphen_values = true)]
+    to: Option<TimePoint>,
+
+    /// Count only these CPUs, such as 0-3,8
+    #[arg(long, value_name = "LIST", value_parser = clap::builder::ValueParser::new(values::cpus))]
+    cpu: Option<CpuList>,
+
+    /// Count only tasks with such names or this pid; * and ? are wildcards
+    #[arg(long, value_name = "PATTERN")]
+    task: Option<String>,
+
+    /// How long a CPU must have been idle around a choice to count as missed
+    #[arg(long, value_name = "DURATION", value_parser = values::duration_ns, default_value = "5us")]
+    settle: i64,
+
+    /// Where a task may run when the trace does not tell its affinity
+    #[arg(long, value_enum, value_name = "READING", default_value_t = Affinity::Both)]
+    affinity: Affinity,
+
+    /// How many tasks and pairs to list [default: 3, with --json 100]
+    #[arg(long, value_name = "N")]
+    top: Option<usize>,
+
+    /// Follow the rules of this kernel version, such as 6.12, instead of the trace's own
+    #[arg(long, value_name = "X.Y", value_parser = values::kernel_model)]
+    kernel_model: Option<(u32, u32)>,
+
+    /// The ftrace instance to read; the one with the most data otherwise
+    #[arg(long, value_name = "NAME")]
+    instance: Option<String>,
+
+    /// Print JSON (described by docs/report.schema.json)
+    #[arg(long)]
+    json: bool,
+
+    /// Write the report to this file instead of standard output
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    output: Option<PathBuf>,
+}
+
+type CpuList = Vec<u32>;
+
+fn after_help() -> String {
+    let words = [
+        ("Rows of the ledger of CPU time (the first that holds):", &glossary::LEDGER[..]),
+        ("Verdicts on waits (the first that holds):", &glossary::VERDICTS[..]),
+        ("Paths of wakeups:", &glossary::PATHS[..]),
+        ("Classes of wakeups (--json):", &glossary::CLASSES[..]),
+        ("Distances between CPUs (the smallest thing they share):", &glossary::DISTANCES[..]),
+    ];
+    let words = words.map(|(title, terms)| glossary::help(title, terms) + "\n");
+    format!("{EXAMPLES}{}{}", words.concat(), super::EXIT_CODES)
+}
+
+impl Analyze {
+    pub fn run(&self, common: Common) -> Result<(), Failure> {
+        let output = Output::new(self.output.as_deref(), &self.file)?;
+        let bytes = std::fs::metadata(&self.file).map_or(0, |meta| meta.len());
+        let prepared = {
+            let progress = Progress::new("surveying", bytes, common);
+            pipeline::prepare(&self.file, &self.options(), &|n| progress.tick(n))?
+        };
+        let answer = self.answer(&prepared, common)?;
+        errors::warn_of_damage(&prepared.trace, &prepared.survey, common);
+        let text = match self.json {
+            true => json::render(&answer)?,
+            false => terminal::render(&answer, self.top()),
+        };
+        output.write(&text, common)
+    }
+
+    fn options(&self) -> RunOptions {
+        RunOptions {
+            instance: self.instance.clone(),
+            topology: self.topology.clone(),
+            from: self.from.clone(),
+            to: self.to.clone(),
+            settle_ns: self.settle,
+            readings: self.affinity.readings(),
+            kernel_model: self.kernel_model,
+        }
+    }
+
+    fn top(&self) -> usize {
+        let default = if self.json { TOP_OF_JSON } else { TOP_OF_TERMINAL };
+        self.top.unwrap_or(default)
+    }
+
+    fn answer(&self, prepared: &Prepared, common: Common) -> Result<Answer, Failure> {
+        let progress = Progress::new("replaying", prepared.trace.meta().data_bytes, common);
+        drop(progress);
+        Err(Failure::Analysis("not wired yet".to_owned()))
+    }
+}

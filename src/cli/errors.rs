@@ -1,0 +1,95 @@
+//! What can go wrong, and how it is said.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use anstyle::{AnsiColor, Color, Style};
+use ttwu_parsers::error::OpenError;
+use ttwu_parsers::event::escape;
+use ttwu_parsers::topology::TopologyError;
+use ttwu_parsers::topology::cpulist::format_list;
+use ttwu_parsers::trace::Trace;
+
+use super::Common;
+use crate::pipeline::RunError;
+use crate::replay::survey::Survey;
+use crate::report::units::{count, counted};
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Failure {
+    #[error(transparent)]
+    Run(#[from] RunError),
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+    #[error("the analysis failed: {0}")]
+    Analysis(String),
+    #[error("cannot write the report: {0}")]
+    Json(#[from] serde_json::Error),
+    #[error("cannot write to standard output: {0}")]
+    Stdout(io::Error),
+    #[error("cannot write {}: {error}", path.display())]
+    Write { path: PathBuf, error: io::Error },
+    #[error("-o {} is a folder; name a file in it", .0.display())]
+    OutputFolder(PathBuf),
+    #[error("-o {} is the trace itself; name another file", .0.display())]
+    OutputIsInput(PathBuf),
+    #[error("{} is a topology already; --topology {topology} would be another", file.display())]
+    TwoTopologies { file: PathBuf, topology: String },
+}
+
+const ERROR: Style = Style::new()
+    .bold()
+    .fg_color(Some(Color::Ansi(AnsiColor::Red)));
+const WARNING: Style = Style::new()
+    .bold()
+    .fg_color(Some(Color::Ansi(AnsiColor::Yellow)));
+
+/// Says why the command failed.
+pub fn report(failure: &Failure, common: Common) {
+    say("error", ERROR, &failure.to_string(), common);
+}
+
+/// Says what the user should know although the command went on.
+pub fn warn(text: &str, common: Common) {
+    if !common.quiet {
+        say("warning", WARNING, text, common);
+    }
+}
+
+/// Says what is missing from a trace that could be read all the same.
+pub fn warn_of_damage(trace: &Trace, survey: &Survey, common: Common) {
+    let lossy: Vec<u32> = survey
+        .cpus
+        .iter()
+        .filter(|c| c.lost_events > 0 || c.uncounted_gaps > 0)
+        .map(|c| c.cpu)
+        .collect();
+    let lost = survey.cpus.iter().map(|c| c.lost_events).sum::<u64>() + trace.meta().lost_unplaced;
+    if lost > 0 || !lossy.is_empty() {
+        let place = match lossy.is_empty() {
+            true => String::new(),
+            false => format!(" on CPUs {}", format_list(&lossy)),
+        };
+        let amount = match lost {
+            0 => "an unknown number of events was lost".to_owned(),
+            1 => "1 event was lost".to_owned(),
+            n => format!("{} events were lost", count(n)),
+        };
+        warn(&format!("{amount}{place}; what spans a loss is left out and counted as unknown"), common);
+    }
+    if let Some(first) = survey.faults.kept().first() {
+        let places = counted(survey.faults.total(), "damaged place");
+        let what = escape(first.what.as_bytes());
+        warn(&format!("{places}, the first at byte {}: {what}", first.offset), common);
+    }
+}
+
+fn say(kind: &str, style: Style, text: &str, common: Common) {
+    let mut stderr = anstream::AutoStream::new(io::stderr(), common.color.choice());
+    // With standard error gone there is nobody left to tell.
+    let _ = writeln!(stderr, "ttwu: {style}{kind}:{style:#} {text}");
+}

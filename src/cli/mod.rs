@@ -1,0 +1,97 @@
+//! The command line: one thin file for each subcommand.
+
+mod analyze;
+mod errors;
+mod info;
+mod output;
+mod progress;
+mod topology;
+mod values;
+
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub use self::errors::Failure;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done; also with warnings about lost events or damage, and when the reader
+     of the output closed the pipe
+  1  the trace could not be analysed, or the report not written
+  2  the command line was not understood";
+
+/// Where did my wakeups go, and what did they cost?
+///
+/// Reads scheduler traces (perf.data, trace.dat) and says where CPU time and wakeups were lost.
+#[derive(Debug, Parser)]
+#[command(name = "ttwu", version, propagate_version = true, after_help = EXIT_CODES, max_term_width = 100)]
+struct Cli {
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Options of every subcommand.
+#[derive(Debug, Clone, Copy, Args)]
+struct Common {
+    /// When to colour the output; NO_COLOR is respected
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = When::Auto)]
+    color: When,
+    /// No progress bar and no warnings
+    #[arg(short, long, global = true)]
+    quiet: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum When {
+    /// On a terminal
+    Auto,
+    Always,
+    Never,
+}
+
+impl When {
+    fn choice(self) -> anstream::ColorChoice {
+        match self {
+            When::Auto => anstream::ColorChoice::Auto,
+            When::Always => anstream::ColorChoice::Always,
+            When::Never => anstream::ColorChoice::Never,
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Analyze(Box<analyze::Analyze>),
+    Info(info::Info),
+    Topology(topology::Topology),
+}
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match &cli.command {
+        Command::Analyze(command) => command.run(cli.common),
+        Command::Info(command) => command.run(cli.common),
+        Command::Topology(command) => command.run(cli.common),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            errors::report(&failure, cli.common);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        <Cli as clap::CommandFactory>::command().debug_assert();
+    }
+}

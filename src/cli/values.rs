@@ -1,0 +1,165 @@
+//! What may be typed after an option, and what it means.
+
+use ttwu_parsers::topology::cpulist::parse_list;
+
+use crate::pipeline::TimePoint;
+use crate::replay::model::parse_version;
+use crate::replay::words::Reading;
+
+/// What all time options understand.
+const TIME_FORMS: &str = "a time is 14.731161 (seconds on the trace's clock, as perf script and trace-cmd print \
+                          them), 500ms or +1.5s (after the trace's start), -200ms (before its end), or \
+                          marker:TEXT (the first marker that begins so)";
+
+const UNITS: [(&str, i64); 7] = [
+    ("ns", 1),
+    ("us", 1_000),
+    ("µs", 1_000),
+    ("μs", 1_000),
+    ("ms", 1_000_000),
+    ("min", 60_000_000_000),
+    ("s", 1_000_000_000),
+];
+
+const SECOND: i64 = 1_000_000_000;
+
+/// A point of time of `--from` and `--to`.
+pub fn time(text: &str) -> Result<TimePoint, String> {
+    if let Some(marker) = text.strip_prefix("marker:") {
+        return match marker {
+            "" => Err("marker: wants a text that a marker begins with".to_owned()),
+            marker => Ok(TimePoint::Marker(marker.to_owned())),
+        };
+    }
+    let (sign, rest) = match text.split_at_checked(1) {
+        Some((sign @ ("+" | "-"), rest)) => (sign, rest),
+        _ => ("", text),
+    };
+    // perf script and trace-cmd put a colon behind the stamp, which is copied along easily.
+    let rest = rest.strip_suffix(':').unwrap_or(rest);
+    let (number, unit) = split_unit(rest);
+    let scale = unit.unwrap_or(SECOND);
+    let ns = scaled(number, scale).ok_or_else(|| TIME_FORMS.to_owned())?;
+    Ok(match (sign, unit) {
+        ("-", _) => TimePoint::BeforeEnd(ns),
+        ("+", _) | (_, Some(_)) => TimePoint::AfterStart(ns),
+        _ => TimePoint::At(ns),
+    })
+}
+
+/// A length of time with its unit, in nanoseconds.
+pub fn duration_ns(text: &str) -> Result<i64, String> {
+    match split_unit(text) {
+        ("0", None) => Some(0),
+        (number, Some(unit)) => scaled(number, unit),
+        (_, None) => None,
+    }
+    .ok_or_else(|| "a duration is a number with its unit, such as 5us, 0.5ms or 1s".to_owned())
+}
+
+/// Parts a number from the unit behind it.
+fn split_unit(text: &str) -> (&str, Option<i64>) {
+    UNITS
+        .iter()
+        .find_map(|(name, scale)| Some((text.strip_suffix(name)?.trim_end(), Some(*scale))))
+        .unwrap_or((text, None))
+}
+
+/// A decimal number times a scale, exactly; digits below one nanosecond are refused.
+fn scaled(number: &str, scale: i64) -> Option<i64> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    if (whole.is_empty() && fraction.is_empty()) || !digits(whole) || !digits(fraction) {
+        return None;
+    }
+    let whole: i64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    let fraction = fraction.trim_end_matches('0');
+    let part: i64 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
+    let below = 10_i64.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+    let part = part.checked_mul(scale)?;
+    if part % below != 0 {
+        return None;
+    }
+    whole.checked_mul(scale)?.checked_add(part / below)
+}
+
+/// A list of CPUs such as `0-3,8`.
+pub fn cpus(text: &str) -> Result<Vec<u32>, String> {
+    let cpus = parse_list(text).map_err(|error| error.to_string())?;
+    match cpus.is_empty() {
+        true => Err("a list of CPUs is 0-3,8".to_owned()),
+        false => Ok(cpus),
+    }
+}
+
+/// A kernel version such as `6.12`.
+pub fn kernel_model(text: &str) -> Result<(u32, u32), String> {
+    let version = text.strip_prefix('v').unwrap_or(text);
+    parse_version(version).ok_or_else(|| "a kernel version is 6.12".to_owned())
+}
+
+/// Which readings of unknown affinity are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Affinity {
+    /// A task may run only where it was seen to run or wait: losses are lower bounds
+    Seen,
+    /// A task may run everywhere: losses are upper bounds
+    Any,
+    /// Both, side by side
+    Both,
+}
+
+impl Affinity {
+    pub fn readings(self) -> Vec<Reading> {
+        match self {
+            Affinity::Seen => vec![Reading::Seen],
+            Affinity::Any => vec![Reading::Any],
+            Affinity::Both => vec![Reading::Seen, Reading::Any],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times() {
+        let cases = [
+            ("14.731161", TimePoint::At(14_731_161_000)),
+            ("14.731161:", TimePoint::At(14_731_161_000)),
+            ("0.000000001", TimePoint::At(1)),
+            (".5", TimePoint::At(500_000_000)),
+            ("500ms", TimePoint::AfterStart(500_000_000)),
+            ("+1.5s", TimePoint::AfterStart(1_500_000_000)),
+            ("+2", TimePoint::AfterStart(2_000_000_000)),
+            ("1min", TimePoint::AfterStart(60_000_000_000)),
+            ("3 µs", TimePoint::AfterStart(3_000)),
+            ("-200ms", TimePoint::BeforeEnd(200_000_000)),
+            ("marker:window-start", TimePoint::Marker("window-start".to_owned())),
+        ];
+        for (text, point) in cases {
+            assert_eq!(time(text), Ok(point), "{text}");
+        }
+        let wrong = ["", "-", "+", ".", "1e3", "1.5.2", "--5", "+-5", "ten", "5 hours", "marker:", "0.5ns",
+            "9999999999999999999", "1.00000000000000000000000001"];
+        for text in wrong {
+            assert!(time(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_want_a_unit() {
+        assert_eq!(duration_ns("5us"), Ok(5_000));
+        assert_eq!(duration_ns("0"), Ok(0));
+        assert!(duration_ns("5").is_err() && duration_ns("-5us").is_err());
+    }
+
+    #[test]
+    fn other_values() {
+        assert_eq!(cpus("0-2,8"), Ok(vec![0, 1, 2, 8]));
+        assert!(cpus("").is_err() && cpus("a").is_err());
+        assert_eq!((kernel_model("6.12"), kernel_model("v5.4")), (Ok((6, 12)), Ok((5, 4))));
+        assert!(kernel_model("6").is_err());
+    }
+}

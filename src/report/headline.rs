@@ -1,0 +1,201 @@
+//! One sentence that names the largest loss.
+
+use std::cmp::Reverse;
+
+use super::glossary::{self, VERDICTS};
+use super::units::{duration, percent};
+use super::{given, ledger, most};
+use crate::attribute::answer::{Answer, Readings};
+use crate::replay::words::Verdict;
+
+/// A share of CPU time below which no row is called a loss: what prints as `0.0 %`.
+const NEGLIGIBLE: f64 = 0.0005;
+/// Below this share of CPU time, full CPUs are the better headline.
+const SMALL: f64 = 0.01;
+/// CPUs that run this share of the time, and tasks that wait this share of theirs for want of an idle CPU,
+/// make a saturated machine.
+const BUSY: f64 = 0.9;
+const SATURATED: f64 = 0.5;
+
+/// A ledger row that is a loss.
+struct Loss {
+    word: &'static str,
+    ns: Readings<i64>,
+    share: Readings<f64>,
+}
+
+impl Loss {
+    /// The middle of the readings: the one number that losses are ranked by.
+    fn rank(&self) -> f64 {
+        let shares: Vec<f64> = given(self.share).collect();
+        shares.iter().sum::<f64>() / shares.len().max(1) as f64
+    }
+}
+
+/// The sentence.
+pub fn sentence(answer: &Answer) -> String {
+    let losses = losses(answer);
+    let worst = losses.iter().max_by(|a, b| a.rank().total_cmp(&b.rank()));
+    let saturated = saturated(answer);
+    match (worst, saturated) {
+        (Some(worst), Some(text)) if worst.rank() < SMALL => {
+            format!("{text} Largest loss besides: {}.", describe(worst, answer))
+        }
+        (Some(worst), _) if worst.rank() >= NEGLIGIBLE => {
+            format!("Largest loss: {}.", describe(worst, answer))
+        }
+        (_, Some(text)) => text,
+        _ => nothing_lost(answer),
+    }
+}
+
+fn losses(answer: &Answer) -> Vec<Loss> {
+    let ledger = &answer.ledger;
+    let transit = |value: f64| {
+        let given = ledger.idle_share;
+        Readings {
+            seen: given.seen.map(|_| value),
+            any: given.any.map(|_| value),
+        }
+    };
+    let mut losses = vec![Loss {
+        word: "transit",
+        ns: Readings {
+            seen: Some(ledger.transit_ns),
+            any: None,
+        },
+        share: transit(ledger.transit_share),
+    }];
+    let waiting = ledger::waiting(ledger).into_iter();
+    losses.extend(waiting.map(|(word, ns, share)| Loss { word, ns, share }));
+    losses
+}
+
+fn describe(loss: &Loss, answer: &Answer) -> String {
+    let amount = format!("{} of CPU time ({})", range(loss.share, percent), range(loss.ns, duration));
+    let what = match loss.word {
+        "transit" => "was spent between wakeup and switch-in on CPUs that ran nothing else (transit: IPI and idle exit",
+        "waiting-llc core" => "on wholly idle cores, while tasks waited elsewhere in the same LLC (waiting-llc core",
+        "waiting-llc smt" => {
+            "on idle threads of busy cores, while tasks waited elsewhere in the same LLC (waiting-llc smt"
+        }
+        "waiting-machine" => "on idle CPUs, while tasks waited in another LLC (waiting-machine",
+        _ => "on idle CPUs, while tasks waited elsewhere (waiting",
+    };
+    let most = match loss.word {
+        "transit" => String::new(),
+        _ => verdict_with_most_lost(answer),
+    };
+    format!("{amount} {what}{most})")
+}
+
+/// The verdict that most of the lost time has, as a phrase.
+fn verdict_with_most_lost(answer: &Answer) -> String {
+    let verdicts = &answer.waits.by_verdict;
+    let total: i64 = verdicts.values().map(|f| most(f.lost_ns)).sum();
+    let worst = verdicts.iter().max_by_key(|(word, f)| (most(f.lost_ns), Reverse(**word)));
+    match worst {
+        Some((word, facts)) if total > 0 && most(facts.lost_ns) > 0 => {
+            format!("; {} of all lost waiting: {word}, {}", percent(most(facts.lost_ns) as f64 / total as f64), glossary::brief(&VERDICTS, word))
+        }
+        _ => String::new(),
+    }
+}
+
+/// `1.2 %`, or `1.2 % to 3.4 %` where the readings print differently.
+fn range<T: Copy>(readings: Readings<T>, show: impl Fn(T) -> String) -> String {
+    let mut shown: Vec<String> = given(readings).map(show).collect();
+    shown.dedup();
+    shown.join(" to ")
+}
+
+/// Says that CPUs were full, if they were.
+fn saturated(answer: &Answer) -> Option<String> {
+    let ledger = &answer.ledger;
+    let known = 1.0 - ledger.unknown_share;
+    let facts = answer.waits.by_verdict.get(Verdict::Saturated.as_str())?;
+    let share = given(facts.wait_share).fold(f64::INFINITY, f64::min);
+    (known > 0.0 && ledger.running_share / known >= BUSY && share >= SATURATED && share.is_finite()).then(|| {
+        format!(
+            "The machine was saturated: CPUs ran tasks {} of the time, and {} of all waiting ({}) found no \
+             eligible CPU idle.",
+            percent(ledger.running_share / known),
+            percent(share),
+            duration(most(facts.wait_ns)),
+        )
+    })
+}
+
+fn nothing_lost(answer: &Answer) -> String {
+    let ledger = &answer.ledger;
+    let waiting = given(ledger.waiting_share).fold(0.0, f64::max);
+    format!(
+        "Nothing to speak of was lost: transit and waiting together are {} of CPU time; CPUs ran tasks {} of it.",
+        percent(ledger.transit_share + waiting),
+        percent(ledger.running_share),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::{answer, same, two};
+    use super::*;
+    use crate::attribute::answer::{Known, WaitingLlc};
+
+    /// An answer without any loss.
+    fn idle() -> Answer {
+        let mut answer = answer();
+        let ledger = &mut answer.ledger;
+        (ledger.transit_ns, ledger.transit_share) = (1_000, 0.000_001);
+        let none = WaitingLlc { core: same(0), smt: same(0) };
+        ledger.waiting_llc_ns = Known::Value(none);
+        ledger.waiting_llc_share = Known::Value(WaitingLlc { core: same(0.0), smt: same(0.0) });
+        ledger.waiting_machine_ns = Known::Value(same(0));
+        ledger.waiting_machine_share = Known::Value(same(0.0));
+        ledger.waiting_share = same(0.0);
+        for facts in answer.waits.by_verdict.values_mut() {
+            (facts.wait_share, facts.lost_ns) = (same(0.0), same(0));
+        }
+        answer
+    }
+
+    #[test]
+    fn the_largest_row_leads_with_both_readings() {
+        let text = sentence(&answer());
+        assert!(
+            text.starts_with("Largest loss: 7.8 % to 11.7 % of CPU time (40.00 s to 60.00 s) on wholly idle cores"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn transit_leads_where_it_is_largest() {
+        let mut answer = idle();
+        (answer.ledger.transit_ns, answer.ledger.transit_share) = (5_000_000_000, 0.0098);
+        let text = sentence(&answer);
+        assert!(text.starts_with("Largest loss: 1.0 % of CPU time (5.000 s) was spent between"), "{text}");
+    }
+
+    #[test]
+    fn nothing_lost_and_saturation_are_said() {
+        let mut answer = idle();
+        let text = sentence(&answer);
+        assert!(text.starts_with("Nothing to speak of was lost: transit and waiting together are <0.1 %"), "{text}");
+        (answer.ledger.running_share, answer.ledger.unknown_share) = (0.96, 0.0);
+        if let Some(facts) = answer.waits.by_verdict.get_mut("saturated") {
+            facts.wait_share = two(0.97, 0.96);
+        }
+        let text = sentence(&answer);
+        assert!(text.starts_with("The machine was saturated: CPUs ran tasks 96.0 % of the time, and 96.0 %"), "{text}");
+        answer.ledger.transit_share = 0.005;
+        assert!(sentence(&answer).contains("idle. Largest loss besides: 0.5 % of CPU time"));
+    }
+
+    #[test]
+    fn without_a_topology_the_sum_leads() {
+        let mut answer = answer();
+        answer.ledger.waiting_machine_ns = Known::unknown("no topology");
+        let text = sentence(&answer);
+        assert!(text.starts_with("Largest loss: 8.0 % to 12.1 % of CPU time (41.00 s to 62.00 s) on idle CPUs"), "{text}");
+    }
+}

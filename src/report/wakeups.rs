@@ -1,0 +1,131 @@
+//! Wakeups by path and by distance as tables.
+
+use super::glossary::{self, PATHS};
+use super::table::{Column, HEADING, Lines, push_line};
+use super::units::{count, counted, duration, percent, short_count, short_duration};
+use crate::attribute::answer::{ByWord, Known, Quantiles, Wakeups};
+use crate::replay::words::Path;
+use crate::topology::Distance;
+
+/// What stands for a number that there is not.
+const NONE: &str = "-";
+
+/// Puts wakeups by path behind `out`.
+pub fn push_paths(wakeups: &Wakeups, out: &mut String) {
+    let mut layout = vec![Column::Word];
+    layout.extend([Column::Number; 4]);
+    layout.push(Column::Text(31));
+    let header = ["Wakeups by path", "count", "p50", "p99", "max", ""];
+    let mut lines = Lines::new(layout, header.map(str::to_owned).to_vec());
+    for path in Path::ALL.iter().map(|p| p.as_str()) {
+        let n = wakeups.by_path.get(path).copied().unwrap_or(0);
+        if n == 0 {
+            continue;
+        }
+        let mut cells = vec![format!("  {path}"), count(n)];
+        cells.extend(quantiles(wakeups.latency_by_path_ns.get(path), duration));
+        cells.push(glossary::brief(&PATHS, path).to_owned());
+        lines.row(cells);
+    }
+    if lines.is_empty() {
+        push_line(out, "No wakeups.", None);
+        return;
+    }
+    let mut cells = vec!["  all".to_owned(), count(wakeups.total)];
+    cells.extend(quantiles(Some(&wakeups.latency_ns), duration));
+    cells.push("waking to switch-in".to_owned());
+    lines.row(cells);
+    lines.push_to(out);
+}
+
+/// Columns of a distance's name, of a count and of a duration.
+const NAME: u16 = 8;
+const NUMBER: u16 = 5;
+
+/// Puts wakeups by their three distances behind `out`.
+pub fn push_distances(wakeups: &Wakeups, out: &mut String) {
+    let counts = &wakeups.by_distance;
+    let latency = &wakeups.latency_by_distance_ns;
+    let groups: [Group; 3] = [
+        (&counts.waker_chosen, &latency.waker_chosen),
+        (&counts.prev_chosen, &latency.prev_chosen),
+        (&counts.waker_prev, &latency.waker_prev),
+    ];
+    let mut layout = vec![Column::Text(NAME)];
+    layout.extend([Column::Fixed(NUMBER); 12]);
+    let mut header = vec!["distance".to_owned()];
+    for _ in groups {
+        header.extend(["count", "p50", "p99", "max"].map(str::to_owned));
+    }
+    let mut lines = Lines::new(layout, header);
+    let mut known = false;
+    for distance in Distance::ALL.map(Distance::as_str) {
+        if groups.iter().any(|(counts, _)| of(counts, distance) > 0) {
+            known |= distance != Distance::Unknown.as_str() && distance != Distance::Same.as_str();
+            lines.row(distance_row(distance, groups));
+        }
+    }
+    if lines.is_empty() {
+        return;
+    }
+    if !known && wakeups.by_distance.waker_chosen.get("unknown").is_some_and(|n| *n > 0) {
+        push_line(out, "Wakeups by distance: unknown without a topology", Some(HEADING));
+        return;
+    }
+    let width = usize::from(4 * (NUMBER + 1) - 1);
+    let titles = ["waker to chosen", "previous to chosen", "waker to previous"]
+        .map(|title| format!(" {:^width$}", format!("-- {title} --")));
+    push_line(out, format!("{:8}{}", "Wakeups", titles.concat()).trim_end(), Some(HEADING));
+    lines.push_to(out);
+}
+
+/// Counts and latencies by distance.
+type Group<'a> = (&'a ByWord<u64>, &'a ByWord<Known<Quantiles>>);
+
+fn of(counts: &ByWord<u64>, distance: &str) -> u64 {
+    counts.get(distance).copied().unwrap_or(0)
+}
+
+fn distance_row(distance: &str, groups: [Group; 3]) -> Vec<String> {
+    let mut cells = vec![distance.to_owned()];
+    for (counts, latency) in groups {
+        match of(counts, distance) {
+            0 => cells.extend([NONE; 4].map(str::to_owned)),
+            n => {
+                cells.push(short_count(n));
+                cells.extend(quantiles(latency.get(distance), short_duration));
+            }
+        }
+    }
+    cells
+}
+
+/// p50, p99 and maximum.
+fn quantiles(known: Option<&Known<Quantiles>>, show: fn(i64) -> String) -> [String; 3] {
+    match known.and_then(Known::value) {
+        Some(q) => [q.p50, q.p99, q.max].map(show),
+        None => [NONE; 3].map(str::to_owned),
+    }
+}
+
+/// Puts what else is known of wakeups behind `out`, in one line.
+pub fn push_facts(wakeups: &Wakeups, out: &mut String) {
+    let mut facts = Vec::new();
+    if let Known::Value(share) = wakeups.cross_llc_share {
+        facts.push(format!("{} across LLCs", percent(share)));
+    }
+    if let Known::Value(n) = wakeups.smt_shared
+        && n > 0
+    {
+        facts.push(format!("{} on a busy core beside an idle one", count(n)));
+    }
+    if let Known::Value(check) = wakeups.probe_check
+        && check.checked > 0
+    {
+        let agree = check.prev_equal.min(check.chosen_equal);
+        facts.push(format!("{} of {} probed choices agree", count(agree), count(check.checked)));
+    }
+    if !facts.is_empty() {
+        push_line(out, &format!("  {}: {}", counted(wakeups.total, "wakeup"), facts.join("; ")), None);
+    }
+}

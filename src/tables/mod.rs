@@ -1,0 +1,14 @@
+//! The tables of an analysis: what the replay emits, as columns with fixed names, types and units.
+//!
+//! [`schema`] declares every table in one place. [`Builders`] takes the replay's rows, [`Tables`] hands them out
+//! as lazy frames. Tables compute nothing; beyond a budget of memory they go to disk.
+
+mod batches;
+mod builders;
+mod columns;
+pub mod schema;
+
+pub use batches::{Budget, Tables, TablesError};
+pub use builders::{Builders, TableSet};
+pub use columns::{ColumnDef, ColumnType};
+pub use schema::Table;

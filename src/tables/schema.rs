@@ -1,0 +1,341 @@
+//! Every table: its columns' names, types, units and meaning, and from which field of a row each is filled.
+
+use polars::prelude::*;
+
+use super::columns::{Bool, Build, ColumnDef, I32, I64, Text, U8, U16, U32, U64, cpu};
+use crate::replay::rows::{
+    CpuRow, IdleRow, IpiRow, LostRow, MigrationRow, SliceRow, TaskRow, WaitRow, WakeupRow,
+};
+use crate::replay::words::{
+    Class, IpiKind, LedgerRow, MigrationKind, Origin, Path, Reading, Verdict, Waker,
+};
+use crate::topology::Distance;
+use ttwu_parsers::print_fmt::PrevState;
+
+/// Declares the tables. `of` names the enumeration behind a code, `detail` marks what only exports hold.
+macro_rules! tables {
+    ($(
+        $(#[$doc:meta])*
+        $table:ident = $name:literal, $builder:ident($row:ident: $row_type:ty) {
+            $($column:ident: $type:ident $(of $words:ident)? $([$detail:ident])? = $value:expr, $about:literal;)+
+        }
+    )+) => {
+        /// A table.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Table { $($(#[$doc])* $table,)+ }
+
+        impl Table {
+            /// Every table.
+            pub const ALL: &'static [Table] = &[$(Table::$table,)+];
+
+            /// The name it has in exports and queries.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Table::$table => $name,)+ }
+            }
+
+            /// Its columns, in order.
+            pub const fn columns(self) -> &'static [ColumnDef] {
+                match self {
+                    $(Table::$table => &[$(ColumnDef {
+                        name: stringify!($column),
+                        column_type: <$type as Build>::TYPE,
+                        detail: is_detail!($($detail)?),
+                        words: words_of!($($words)?),
+                        doc: $about,
+                    },)+],)+
+                }
+            }
+        }
+
+        $(
+            /// The next batch of its table.
+            pub(super) struct $builder {
+                rows: usize,
+                full: usize,
+                details: bool,
+                $($column: $type,)+
+            }
+
+            impl $builder {
+                /// A batch is full at `full` rows; `details` says whether detail columns are built.
+                pub fn new(full: usize, details: bool) -> Self {
+                    let capacity = |detail: bool| if details || !detail { full } else { 0 };
+                    Self {
+                        rows: 0,
+                        full,
+                        details,
+                        $($column: $type::new(stringify!($column), capacity(is_detail!($($detail)?))),)+
+                    }
+                }
+
+                /// Appends a row; true when the batch is full.
+                #[inline]
+                pub fn push(&mut self, $row: &$row_type) -> bool {
+                    $(if self.details || !is_detail!($($detail)?) {
+                        self.$column.push($value);
+                    })+
+                    self.rows += 1;
+                    self.rows >= self.full
+                }
+
+                /// Takes the batch, and starts a new one.
+                pub fn take(&mut self) -> PolarsResult<DataFrame> {
+                    let batch = std::mem::replace(self, Self::new(self.full, self.details));
+                    let mut columns = Vec::new();
+                    $(if batch.details || !is_detail!($($detail)?) {
+                        columns.push(batch.$column.finish());
+                    })+
+                    DataFrame::new(batch.rows, columns)
+                }
+            }
+        )+
+    };
+}
+
+macro_rules! is_detail {
+    () => {
+        false
+    };
+    (detail) => {
+        true
+    };
+}
+
+macro_rules! words_of {
+    () => {
+        None
+    };
+    ($words:ident) => {
+        Some(|| $words::ALL.iter().map(|word| word.as_str()).collect())
+    };
+}
+
+const SEEN: Reading = Reading::Seen;
+const ANY: Reading = Reading::Any;
+
+tables! {
+    /// One row for each wakeup.
+    Wakeups = "wakeups", WakeupBatch(row: WakeupRow) {
+        waking_ns: I64 [detail] = row.waking_ns, "Stamp of sched_waking; null for a new task or without that event.";
+        wakeup_ns: I64 [detail] = row.wakeup_ns, "Stamp of sched_wakeup, the enqueue; null without that event.";
+        switch_in_ns: I64 [detail] = row.switch_in_ns, "When the wakee was switched in; null if it was not.";
+        waker: U32 = row.waker.map(|task| task.0), "The waking task; null if an interrupt woke, or if unknown.";
+        wakee: U32 = row.wakee.0, "The woken task.";
+        waker_cpu: U16 = cpu(row.waker_cpu), "The CPU of the waker; null if unknown.";
+        prev_cpu: U16 = cpu(row.prev_cpu), "The CPU on which the wakee last was; null if unknown.";
+        chosen_cpu: U16 = cpu(row.chosen_cpu), "The CPU on which the wakee was enqueued; null if unknown.";
+        class: U8 of Class = row.class.code(), "Code of the wakeup's class.";
+        path: U8 of Path = row.path.code(), "Code of the road by which the wakeup reached the chosen CPU.";
+        context: U8 of Waker = row.context.code(), "Code of the context in which the waker ran.";
+        waker_chosen: U8 of Distance = row.waker_chosen as u8, "Code of the distance from waker to chosen CPU.";
+        prev_chosen: U8 of Distance = row.prev_chosen as u8, "Code of the distance from previous to chosen CPU.";
+        waker_prev: U8 of Distance = row.waker_prev as u8, "Code of the distance from waker to previous CPU.";
+        cross_llc: Bool = row.cross_llc, "Whether waker and chosen CPU have different LLCs; null if unknown.";
+        latency_ns: I64 = row.latency_ns, "Waking to switch-in; null if one of them is missing.";
+        queue_ns: I64 = row.queue_ns, "Wakeup to switch-in; null if one of them is missing.";
+        waker_cost_ns: I64 = row.waker_cost_ns, "What the waker spent on it on its own CPU; null if unknown.";
+        selection: Bool = row.selection, "Whether a CPU was selected (fair wakees); null if not known.";
+        chosen_idle: Bool = row.chosen_idle, "Whether the chosen CPU was idle at the choice; null without a choice.";
+        smt_shared: Bool = row.smt_shared, "Whether a thread of a busy core was chosen while a whole core was idle.";
+        verdict_seen: U8 of Verdict = row.verdict[SEEN].map(Verdict::code), "Code of the wait's verdict, affinity as seen.";
+        verdict_any: U8 of Verdict = row.verdict[ANY].map(Verdict::code), "Code of the wait's verdict, any CPU allowed.";
+        wait_ns: I64 = row.wait_ns, "The wait that followed, inside the window.";
+        lost_seen_ns: I64 = row.lost_ns[SEEN], "Idle CPU time matched to that wait, affinity as seen.";
+        lost_any_ns: I64 = row.lost_ns[ANY], "Idle CPU time matched to that wait, any CPU allowed.";
+        wakee_run_ns: I64 = row.wakee_run_ns, "The wakee's on-CPU time from it until it blocked; null if not seen.";
+        overlap_ns: I64 = row.overlap_ns, "How long waker and wakee could have run side by side; null if not known.";
+        overlap_censored: Bool = row.overlap_censored, "Whether overlap_ns is only a lower bound.";
+        probed_prev_cpu: U16 [detail] = cpu(row.probed.map(|p| p.0)), "The previous CPU by the kernel's own word; null without probe.";
+        probed_chosen_cpu: U16 [detail] = cpu(row.probed.map(|p| p.1)), "The chosen CPU by the kernel's own word; null without probe.";
+        in_window: Bool = row.in_window, "Whether the waking lies in the window: counts count only these.";
+    }
+
+    /// One row for each interval in which a task ran.
+    Slices = "slices", SliceBatch(row: SliceRow) {
+        task: U32 = row.task.0, "The task.";
+        cpu: U16 = cpu(row.cpu), "The CPU it ran on.";
+        start_ns: I64 = row.start_ns, "Stamp of the switch-in.";
+        end_ns: I64 = row.end_ns, "Stamp of the switch-out.";
+        end_state: Text = row.end_state.map(state_word), "Its state at the switch-out; null at the trace's end or at a gap.";
+    }
+
+    /// One row for each interval in which a task was runnable and not running.
+    Waits = "waits", WaitBatch(row: WaitRow) {
+        task: U32 = row.task.0, "The waiting task.";
+        start_ns: I64 [detail] = row.start_ns, "When it was queued.";
+        end_ns: I64 [detail] = row.end_ns, "When it was switched in; null if it was not.";
+        first_cpu: U16 [detail] = cpu(row.first_cpu), "The CPU it was queued on first.";
+        last_cpu: U16 = cpu(row.last_cpu), "The CPU it was queued on last.";
+        moves: U32 [detail] = row.moves, "How often it was moved while it waited.";
+        origin: U8 of Origin = row.origin.code(), "Code of how it came to wait.";
+        verdict_seen: U8 of Verdict = row.verdict[SEEN].code(), "Code of why it waited, affinity as seen.";
+        verdict_any: U8 of Verdict = row.verdict[ANY].code(), "Code of why it waited, any CPU allowed.";
+        wait_ns: I64 = row.wait_ns, "The part of the wait inside the window.";
+        lost_seen_ns: I64 = row.lost_ns[SEEN], "Idle CPU time matched to it, affinity as seen.";
+        lost_any_ns: I64 = row.lost_ns[ANY], "Idle CPU time matched to it, any CPU allowed.";
+        idle_cpus_seen: U16 [detail] = cpu(row.idle_cpus[SEEN]), "Eligible idle CPUs at the choice, affinity as seen.";
+        idle_cpus_any: U16 [detail] = cpu(row.idle_cpus[ANY]), "Eligible idle CPUs at the choice, any CPU allowed.";
+        llc_busy_percent: U8 [detail] = row.llc_busy_percent, "Busy share of the chosen LLC in the 4 ms before; null if unknown.";
+        waker: U32 [detail] = row.waker.map(|task| task.0), "The task whose wakeup began it; null if none did.";
+        in_window: Bool = row.in_window, "Whether its start lies in the window: counts count only these.";
+    }
+
+    /// One row for each interval in which a CPU ran nothing.
+    Idle = "idle", IdleBatch(row: IdleRow) {
+        cpu: U16 = cpu(row.cpu), "The CPU.";
+        start_ns: I64 = row.start_ns, "When it switched to its idle task.";
+        end_ns: I64 = row.end_ns, "When it switched to another, or the trace ended.";
+    }
+
+    /// One row for each move of a task between CPUs.
+    Migrations = "migrations", MigrationBatch(row: MigrationRow) {
+        ts_ns: I64 = row.ts_ns, "Stamp.";
+        task: U32 = row.task.0, "The task moved.";
+        from_cpu: U16 = cpu(row.from_cpu), "The CPU it was on.";
+        to_cpu: U16 = cpu(row.to_cpu), "The CPU it went to.";
+        distance: U8 of Distance = row.distance as u8, "Code of the distance between the two.";
+        kind: U8 of MigrationKind = row.kind.code(), "Code of what moved it.";
+        by_cpu: U16 = cpu(row.by_cpu), "The CPU that moved it.";
+        by_task: U32 = row.by_task.map(|task| task.0), "The task that ran there; null if none or unknown.";
+        inferred: Bool = row.inferred, "Whether it is not recorded, but follows from where the task ran next.";
+    }
+
+    /// One row for each interrupt sent to another CPU, or handled for one.
+    Ipis = "ipis", IpiBatch(row: IpiRow) {
+        ts_ns: I64 = row.ts_ns, "Stamp of the send, or of the handler's entry.";
+        cpu: U16 = cpu(row.cpu), "The sender, or the CPU that handled it.";
+        target_cpu: U16 = cpu(row.target_cpu), "The single target of a send; null for several, or on the receiving side.";
+        targets: U32 = row.targets, "Targets of a send; 0 on the receiving side.";
+        kind: U8 of IpiKind = row.kind.code(), "Code of what it was for.";
+        distance: U8 of Distance = row.distance as u8, "Code of the distance from sender to target.";
+        handler_ns: I64 = row.handler_ns, "Time in the handler; null on the sending side.";
+        task: U32 = row.task.map(|task| task.0), "The task that sent it or was interrupted; null if none or unknown.";
+        callback: U64 = row.callback, "Address of the function called; 0 for none.";
+    }
+
+    /// One row for each task, with what it did in the window.
+    Tasks = "tasks", TaskBatch(row: TaskRow) {
+        task: U32 = row.task.0, "The task's number in all tables.";
+        pid: I32 = row.pid, "Thread id.";
+        generation: U32 = row.generation, "0 for the first task seen with that pid, 1 for the next.";
+        tgid: I32 = row.tgid, "Process id; null if the trace does not tell.";
+        name: Text = Some(row.comm.escaped()), "The last name seen, unprintable bytes escaped.";
+        former_names: Text = former_names(row), "Earlier names, separated by ` | `; null if there are none.";
+        run_ns: I64 = row.run_ns, "On-CPU time.";
+        wait_ns: I64 = row.wait_ns, "Time runnable and not running.";
+        lost_seen_ns: I64 = row.lost_ns[SEEN], "Idle CPU time matched to its waits, affinity as seen.";
+        lost_any_ns: I64 = row.lost_ns[ANY], "Idle CPU time matched to its waits, any CPU allowed.";
+        withheld: U64 = row.withheld, "How often its CPU found nothing runnable although it was queued there.";
+        withheld_ns: I64 = row.withheld_ns, "How long, in all.";
+        switches: U64 = row.switches, "Switch-ins.";
+        migrations: U64 = row.migrations, "Recorded migrations.";
+        wakeups_made: U64 = row.wakeups_made, "Wakeups it made.";
+        wakeups_received: U64 = row.wakeups_received, "Wakeups it received.";
+        seen_cpus: U32 = row.seen_cpus, "CPUs on which it was seen to run or be queued.";
+    }
+
+    /// One row for each CPU, with its share of both ledgers.
+    Cpus = "cpus", CpuBatch(row: CpuRow) {
+        cpu: U16 = cpu(row.cpu), "The CPU.";
+        llc: U32 = row.llc, "Its LLC; null if unknown.";
+        core: U32 = row.core, "Its core; null if unknown.";
+        node: U32 = row.node, "Its NUMA node; null if unknown.";
+        unknown_ns: I64 = base(row, LedgerRow::Unknown), "Time in which its state is unknown.";
+        running_ns: I64 = base(row, LedgerRow::Running), "Time in which it ran a task.";
+        transit_ns: I64 = base(row, LedgerRow::Transit), "Time in which a task was on its way to it.";
+        waiting_llc_core_seen_ns: I64 = ledger(row, SEEN, LedgerRow::WaitingLlcCore), "Idle, its whole core too, matched to a task waiting in its LLC, affinity as seen.";
+        waiting_llc_smt_seen_ns: I64 = ledger(row, SEEN, LedgerRow::WaitingLlcSmt), "Idle beside a busy thread, matched to a task waiting in its LLC, affinity as seen.";
+        waiting_machine_seen_ns: I64 = ledger(row, SEEN, LedgerRow::WaitingMachine), "Idle, matched to a task waiting in another LLC, affinity as seen.";
+        idle_seen_ns: I64 = ledger(row, SEEN, LedgerRow::Idle), "Idle with nothing to match, affinity as seen.";
+        waiting_llc_core_any_ns: I64 = ledger(row, ANY, LedgerRow::WaitingLlcCore), "Idle, its whole core too, matched to a task waiting in its LLC, any CPU allowed.";
+        waiting_llc_smt_any_ns: I64 = ledger(row, ANY, LedgerRow::WaitingLlcSmt), "Idle beside a busy thread, matched to a task waiting in its LLC, any CPU allowed.";
+        waiting_machine_any_ns: I64 = ledger(row, ANY, LedgerRow::WaitingMachine), "Idle, matched to a task waiting in another LLC, any CPU allowed.";
+        idle_any_ns: I64 = ledger(row, ANY, LedgerRow::Idle), "Idle with nothing to match, any CPU allowed.";
+        switches: U64 = row.switches, "Context switches.";
+        wakeups_made: U64 = row.wakeups_made, "Wakeups made on it.";
+        first_event_ns: I64 = row.first_event_ns, "Stamp of its first event; null without events.";
+        last_event_ns: I64 = row.last_event_ns, "Stamp of its last event; null without events.";
+        lost_events: U64 = row.lost_events, "Events lost, as far as counted.";
+    }
+
+    /// One row for each interval in which a CPU's events are missing.
+    Lost = "lost", LostBatch(row: LostRow) {
+        cpu: U16 = cpu(row.cpu), "The CPU.";
+        start_ns: I64 = row.start_ns, "From here on events are missing.";
+        end_ns: I64 = row.end_ns, "The first event after the gap.";
+        events: U64 = row.events, "How many were lost; null if the trace does not say.";
+    }
+}
+
+impl Table {
+    /// The schema of its frames, with or without the columns that only exports hold.
+    pub fn schema(self, details: bool) -> Schema {
+        self.columns()
+            .iter()
+            .filter(|column| details || !column.detail)
+            .map(|column| Field::new(column.name.into(), column.column_type.data_type()))
+            .collect()
+    }
+}
+
+fn ledger(row: &CpuRow, reading: Reading, of: LedgerRow) -> Option<i64> {
+    row.ledger[reading].get(usize::from(of.code())).copied()
+}
+
+/// A ledger row that affinity has no part in: the same under both readings.
+fn base(row: &CpuRow, of: LedgerRow) -> Option<i64> {
+    ledger(row, SEEN, of)
+}
+
+/// The state as `sched_switch` prints it; its letters are those of the kernel's `task_index_to_char` and before.
+fn state_word(state: PrevState) -> &'static str {
+    match (state.letter, state.preempted) {
+        (b'R', false) => "R",
+        (b'R', true) => "R+",
+        (b'S', _) => "S",
+        (b'D', _) => "D",
+        (b'T', _) => "T",
+        (b't', _) => "t",
+        (b'X' | b'x', _) => "X",
+        (b'Z', _) => "Z",
+        (b'P', _) => "P",
+        (b'I', _) => "I",
+        (b'K', _) => "K",
+        (b'W', _) => "W",
+        (b'N', _) => "N",
+        _ => "?",
+    }
+}
+
+fn former_names(row: &TaskRow) -> Option<String> {
+    let names: Vec<String> = row.former_names.iter().map(|name| name.escaped()).collect();
+    (!names.is_empty()).then(|| names.join(" | "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_carry_units_and_sentences() {
+        for table in Table::ALL {
+            for column in table.columns() {
+                let of = format!("{}.{}", table.as_str(), column.name);
+                assert!(column.doc.ends_with('.'), "{of}");
+                assert!(!column.name.ends_with("_us") && column.doc.len() > 5, "{of}");
+                let words = column.words.map_or(0, |words| words().len());
+                assert!(words == 0 || column.column_type == Build8::TYPE, "{of}");
+            }
+            assert!(table.schema(true).len() >= table.schema(false).len());
+        }
+    }
+
+    type Build8 = U8;
+
+    /// The code stored for a distance is its place among the words.
+    #[test]
+    fn distances_are_coded_in_order() {
+        let codes = Distance::ALL.map(|distance| distance as u8);
+        assert_eq!(codes, [0, 1, 2, 3, 4, 5, 6]);
+    }
+}

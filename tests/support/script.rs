@@ -1,0 +1,284 @@
+//! Traces written by hand: one event a line, for tests whose answers are worked out on paper.
+//!
+//! ```text
+//! TIME CPU PID[/FLAGS] EVENT ARGUMENTS
+//! 100  0   10          waking 20 prev=1          sched_waking of pid 20, last on CPU 1
+//! 110  0   10          wakeup 20 to=1            sched_wakeup, enqueued on CPU 1
+//! 120  1   0           switch 0:R 20             sched_switch: pid 0 leaves as R, pid 20 comes
+//! 130  0   10          new 30 to=0               sched_wakeup_new
+//! 140  0   10          migrate 20 1 0            sched_migrate_task from CPU 1 to 0
+//! 150  0   10          ipi 1 | poll 1 | csd 1    ipi_send_cpu, sched_wake_idle_without_ipi, csd_queue_cpu
+//! 155  0   10          ipi 1 cb=7                ipi_send_cpu with a callback; vec single | vec-end single
+//! 160  1   20          sel 20 prev=1 nr=4 | selret 0
+//! 170  0   10          fork 30 | exec 11 10 | exit | raise 3 | softirq 3 | softirq-end 3 | mark TEXT
+//! 180  1   0           lost 7 | lost-end
+//! ```
+//! FLAGS are letters: `h` hardirq, `s` softirq, `n` NMI. A pid's name is `tPID`, its priority 120, unless
+//! `name PID NAME [PRIO]` stands before. Lines starting with `#` are comments.
+
+use std::collections::HashMap;
+
+use ttwu::replay::cpuset::CpuMap;
+use ttwu::replay::ledger::Window;
+use ttwu::replay::model::KernelModel;
+use ttwu::replay::resolver::Recorded;
+use ttwu::replay::survey::Survey;
+use ttwu::replay::words::Reading;
+use ttwu::replay::{Config, Counts, Machine, Replay};
+use ttwu::topology::Topology;
+use ttwu_parsers::event::*;
+use ttwu_parsers::print_fmt::PrevState;
+use ttwu_parsers::topology::parse_spec;
+
+use super::Rows;
+
+/// A hand-written trace, ready to be replayed under changed settings.
+pub struct Script {
+    pub events: Vec<Event>,
+    pub topology: String,
+    pub version: (u32, u32),
+    pub window: Option<(i64, i64)>,
+    pub settle_ns: i64,
+    pub readings: Vec<Reading>,
+    /// Whether every CPU's buffer held everything from the start.
+    pub complete: bool,
+}
+
+impl Script {
+    pub fn new(topology: &str, text: &str) -> Self {
+        Self {
+            events: parse(text),
+            topology: topology.to_owned(),
+            version: (6, 12),
+            window: None,
+            settle_ns: 5,
+            readings: vec![Reading::Seen, Reading::Any],
+            complete: true,
+        }
+    }
+
+    /// The same trace with one line (by its stamp and CPU) replaced by others.
+    pub fn with(&self, ts: i64, cpu: u32, lines: &str) -> Self {
+        let mut events = self.events.clone();
+        let at = events
+            .iter()
+            .position(|e| e.ts == ts && e.cpu == cpu)
+            .expect("a line with that stamp and CPU");
+        events.splice(at..=at, parse(lines));
+        events.sort_by_key(|e| e.ts);
+        Self {
+            events,
+            topology: self.topology.clone(),
+            readings: self.readings.clone(),
+            ..*self
+        }
+    }
+
+    pub fn run(&self) -> (Rows, Counts) {
+        let survey = Survey::of_events(&self.events, TYPES);
+        let ids = survey.cpu_ids();
+        let topology = match self.topology.as_str() {
+            "" => Topology::unknown(&ids, "not given"),
+            spec => Topology::new(parse_spec(spec).expect("a SPEC"), "SPEC", &ids),
+        };
+        let cpus = CpuMap::new(ids.into_iter().chain(topology_cpus(&self.topology)).collect());
+        let machine = Machine { cpus, topology };
+        let (start_ns, end_ns) = survey.span.expect("events");
+        let (from_ns, to_ns) = self.window.unwrap_or((start_ns, end_ns));
+        let has = |wanted: fn(&Payload) -> bool| self.events.iter().any(|e| wanted(&e.payload));
+        let config = Config {
+            window: Window {
+                from_ns,
+                to_ns,
+                closed: to_ns == end_ns,
+            },
+            start_ns,
+            end_ns,
+            settle_ns: self.settle_ns,
+            readings: self.readings.clone(),
+            model: KernelModel {
+                version: self.version,
+                source: "test".to_owned(),
+            },
+            recorded: Recorded {
+                waking: has(|p| matches!(p, Payload::Waking(_))),
+                wakeup: has(|p| matches!(p, Payload::Wakeup(_))),
+                ipi_send: self.version >= (6, 4),
+                probes: has(|p| matches!(p, Payload::Select(_))),
+                first_send_is_queueing: self.version == (6, 4),
+            },
+            known_from_start: if self.complete {
+                let known = survey.cpus.iter().filter(|c| c.first_pid >= 0);
+                known.map(|c| (c.cpu, c.first_pid)).collect()
+            } else {
+                Vec::new()
+            },
+            online_cpus: machine.cpus.len(),
+        };
+        let mut rows = Rows::default();
+        let mut replay = Replay::new(&config, &machine, &survey, &mut rows);
+        for event in &self.events {
+            replay.push(event.clone());
+        }
+        let counts = replay.finish();
+        (rows, counts)
+    }
+}
+
+/// CPUs that only the topology names: they have no events.
+fn topology_cpus(spec: &str) -> Vec<u32> {
+    match spec {
+        "" => Vec::new(),
+        spec => parse_spec(spec)
+            .ok()
+            .and_then(|facts| facts.online)
+            .unwrap_or_default(),
+    }
+}
+
+/// One type for all events: scripts are not counted by type.
+const TYPES: usize = 1;
+
+fn parse(text: &str) -> Vec<Event> {
+    let mut names: HashMap<i32, (Comm, i16)> = HashMap::new();
+    let mut events: Vec<Event> = Vec::new();
+    for line in text.lines().map(str::trim) {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if words[0] == "name" {
+            let prio = words.get(3).map_or(120, |p| p.parse().unwrap());
+            names.insert(words[1].parse().unwrap(), (Comm::new(words[2].as_bytes()), prio));
+            continue;
+        }
+        events.push(event(line, &words, &names));
+    }
+    assert!(events.is_sorted_by_key(|e| e.ts), "stamps ascend");
+    events
+}
+
+fn event(line: &str, words: &[&str], names: &HashMap<i32, (Comm, i16)>) -> Event {
+    let (pid, flags) = words[2].split_once('/').unwrap_or((words[2], ""));
+    let bits = flags.chars().map(|c| match c {
+        'h' => 0x08,
+        's' => 0x10,
+        'n' => 0x40,
+        other => panic!("flag {other} in {line}"),
+    });
+    let lost = words[3].starts_with("lost");
+    Event {
+        ts: words[0].parse().expect(line),
+        cpu: words[1].parse().expect(line),
+        pid: if lost { -1 } else { pid.parse().expect(line) },
+        tgid: -1,
+        flags: ContextFlags(bits.sum()),
+        type_index: if lost { NO_TYPE } else { 0 },
+        payload: payload(line, &words[3..], pid.parse().expect(line), names),
+    }
+}
+
+fn payload(line: &str, words: &[&str], pid: i32, names: &HashMap<i32, (Comm, i16)>) -> Payload {
+    let named = |pid: i32| {
+        let own = (Comm::new(format!("t{pid}").as_bytes()), 120);
+        names.get(&pid).copied().unwrap_or(own)
+    };
+    let int = |at: usize| words[at].parse::<i32>().expect(line);
+    let cpu = |at: usize| words[at].parse::<u32>().expect(line);
+    let option = |key: &str| {
+        words
+            .iter()
+            .find_map(|w| w.strip_prefix(key)?.strip_prefix('='))
+            .map(|v| v.parse::<i64>().expect(line))
+    };
+    let wake = |key: &str| Wake {
+        comm: named(int(1)).0,
+        pid: int(1),
+        prio: named(int(1)).1,
+        target_cpu: option(key).expect(line) as u32,
+    };
+    match words[0] {
+        "waking" => Payload::Waking(wake("prev")),
+        "wakeup" => Payload::Wakeup(wake("to")),
+        "new" => Payload::WakeupNew(wake("to")),
+        "switch" => {
+            let (prev, state) = words[1].split_once(':').expect(line);
+            let prev: i32 = prev.parse().expect(line);
+            Payload::Switch {
+                prev_comm: named(prev).0,
+                prev_pid: prev,
+                prev_prio: named(prev).1,
+                prev_state: PrevState {
+                    letter: state.as_bytes()[0],
+                    preempted: state.ends_with('+'),
+                },
+                next_comm: named(int(2)).0,
+                next_pid: int(2),
+                next_prio: named(int(2)).1,
+            }
+        }
+        "migrate" => Payload::Migrate {
+            comm: named(int(1)).0,
+            pid: int(1),
+            prio: named(int(1)).1,
+            orig_cpu: cpu(2),
+            dest_cpu: cpu(3),
+        },
+        "ipi" => Payload::IpiSendCpu {
+            cpu: cpu(1),
+            callsite: 0,
+            callback: option("cb").unwrap_or(0) as u64,
+        },
+        "vec" => Payload::VectorEntry(vector(words[1])),
+        "vec-end" => Payload::VectorExit(vector(words[1])),
+        "poll" => Payload::WakeIdleWithoutIpi { cpu: cpu(1) },
+        "csd" => Payload::CsdQueue {
+            cpu: cpu(1),
+            callsite: 0,
+            func: 1,
+        },
+        "sel" => Payload::Select(Selection {
+            pid: int(1),
+            flips: 0,
+            prev: option("prev").expect(line) as i32,
+            recent: -1,
+            wake_flags: 8,
+            allowed: option("nr").expect(line) as i32,
+            last_wakee: 0,
+        }),
+        "selret" => Payload::Selected { cpu: int(1) },
+        "fork" => Payload::Fork {
+            parent_pid: pid,
+            child_pid: int(1),
+            child_comm: named(int(1)).0,
+        },
+        "exec" => Payload::Exec {
+            pid: int(1),
+            old_pid: int(2),
+        },
+        "exit" => Payload::Exit {
+            comm: named(pid).0,
+            pid,
+        },
+        "raise" => Payload::SoftirqRaise { vec: cpu(1) },
+        "softirq" => Payload::SoftirqEntry { vec: cpu(1) },
+        "softirq-end" => Payload::SoftirqExit { vec: cpu(1) },
+        "setaffinity" => Payload::SetAffinity { pid: int(1) },
+        "mark" => Payload::Marker(words[1..].join(" ").into_bytes().into()),
+        "lost" => Payload::LossBegin {
+            count: words.get(1).map(|n| n.parse().expect(line)),
+        },
+        "lost-end" => Payload::LossEnd,
+        "other" => Payload::Other,
+        other => panic!("event {other} in {line}"),
+    }
+}
+
+fn vector(name: &str) -> Vector {
+    match name {
+        "resched" => Vector::Reschedule,
+        "single" => Vector::CallFunctionSingle,
+        "many" => Vector::CallFunction,
+        other => panic!("vector {other}"),
+    }
+}
