@@ -2,7 +2,10 @@
 //!
 //! Data moves one way: trace file, [`ttwu_parsers`], [`replay`], [`tables`], [`attribute`], [`report`].
 
+pub mod attribute;
+pub mod cli;
 pub mod pipeline;
 pub mod replay;
+pub mod report;
 pub mod tables;
 pub mod topology;

@@ -66,7 +66,7 @@ pub enum TimePoint {
 pub enum RunError {
     #[error(transparent)]
     Open(#[from] OpenError),
-    #[error(transparent)]
+    #[error("the topology cannot be used: {0}")]
     Topology(#[from] TopologyError),
     #[error(
         "{path}: no scheduler events: found {found}; record with `perf record -a -e 'sched:*'` or `trace-cmd record -e sched`"
@@ -94,7 +94,9 @@ pub enum RunError {
         text: String,
         found: usize,
     },
-    #[error("the window is empty: it runs from {from_ns} ns to {to_ns} ns, the trace from {start_ns} ns to {end_ns} ns")]
+    #[error(
+        "the window is empty: it runs from {from_ns} ns to {to_ns} ns, the trace from {start_ns} ns to {end_ns} ns"
+    )]
     EmptyWindow {
         from_ns: i64,
         to_ns: i64,
@@ -305,8 +307,8 @@ fn window(
 }
 
 /// Events handed over at once, and how many such batches may be under way.
-const BATCH: usize = 4_096;
-const BATCHES: usize = 4;
+const BATCH: usize = 512;
+const BATCHES: usize = 8;
 
 /// Replays a prepared trace into `sink`, decoding ahead on a second thread.
 pub fn replay<S: Sink>(prepared: &Prepared, sink: &mut S, tick: Tick) -> Counts {

@@ -145,16 +145,27 @@ impl IntField {
     const COMMON_TYPE: IntField = IntField::fixed(0, 2, false);
 }
 
+#[inline(always)]
 fn to_i32(value: i64) -> i32 {
     i32::try_from(value).unwrap_or(-1)
 }
 
+#[inline(always)]
 fn to_cpu(value: i64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
 
+#[inline(always)]
 fn to_prio(value: i64) -> i16 {
     i16::try_from(value).unwrap_or(i16::MAX)
+}
+
+#[inline(always)]
+fn comm(field: BlobField, record: &[u8], endian: Endian) -> Option<Comm> {
+    match field.get_16(record) {
+        Some(raw) => Some(Comm::from_16(raw)),
+        None => field.get(record, endian).map(Comm::new),
+    }
 }
 
 /// The fields of one decoded event type.
@@ -168,7 +179,11 @@ enum Layout {
     Exit(IntField, BlobField),
     /// Types whose payload is up to three integers.
     Ints([Option<IntField>; 3], fn([i64; 3]) -> Payload),
-    Mask(BlobField, [Option<IntField>; 2], fn(CpuMask, [i64; 2]) -> Payload),
+    Mask(
+        BlobField,
+        [Option<IntField>; 2],
+        fn(CpuMask, [i64; 2]) -> Payload,
+    ),
     Select(Box<[IntField; 7]>),
     Marker(BlobField),
 }
@@ -217,7 +232,12 @@ impl Layout {
                 Layout::Wake(WakeKind::New, WakeFields::resolve(format)?)
             }
             ("sched", "sched_migrate_task") => Layout::Migrate(
-                [int("pid")?, int("prio")?, int("orig_cpu")?, int("dest_cpu")?],
+                [
+                    int("pid")?,
+                    int("prio")?,
+                    int("orig_cpu")?,
+                    int("dest_cpu")?,
+                ],
                 comm()?,
             ),
             ("sched", "sched_process_fork") => Layout::Fork(
@@ -236,9 +256,11 @@ impl Layout {
                 int("last")?,
             ])),
             ("ftrace", "print") => Layout::Marker(format.blob("buf")?),
-            ("ipi", "ipi_send_cpumask") => {
-                Layout::Mask(format.blob("cpumask")?, [int("callsite"), int("callback")], send_mask)
-            }
+            ("ipi", "ipi_send_cpumask") => Layout::Mask(
+                format.blob("cpumask")?,
+                [int("callsite"), int("callback")],
+                send_mask,
+            ),
             ("ipi", "ipi_raise") => {
                 Layout::Mask(format.blob("target_cpus")?, [int("reason"), None], raise)
             }
@@ -315,7 +337,7 @@ impl Layout {
     #[inline]
     fn payload(&self, record: &[u8], endian: Endian, long_size: usize) -> Option<Payload> {
         let int = |field: IntField| field.get(record, endian);
-        let comm = |field: BlobField| field.get(record, endian).map(Comm::new);
+        let comm = |field: BlobField| comm(field, record, endian);
         Some(match self {
             Layout::Switch(fields) => fields.payload(record, endian)?,
             Layout::Wake(kind, fields) => {
@@ -446,7 +468,7 @@ impl WakeFields {
     #[inline]
     fn wake(&self, record: &[u8], endian: Endian) -> Option<Wake> {
         Some(Wake {
-            comm: Comm::new(self.comm.get(record, endian)?),
+            comm: comm(self.comm, record, endian)?,
             pid: to_i32(self.pid.get(record, endian)?),
             prio: to_prio(self.prio.get(record, endian)?),
             target_cpu: to_cpu(self.target_cpu.get(record, endian)?),
@@ -471,11 +493,11 @@ impl SwitchFields {
     #[inline]
     fn payload(&self, record: &[u8], endian: Endian) -> Option<Payload> {
         Some(Payload::Switch {
-            prev_comm: Comm::new(self.prev_comm.get(record, endian)?),
+            prev_comm: comm(self.prev_comm, record, endian)?,
             prev_pid: to_i32(self.prev_pid.get(record, endian)?),
             prev_prio: to_prio(self.prev_prio.get(record, endian)?),
             prev_state: self.states.decode(self.prev_state.get(record, endian)?),
-            next_comm: Comm::new(self.next_comm.get(record, endian)?),
+            next_comm: comm(self.next_comm, record, endian)?,
             next_pid: to_i32(self.next_pid.get(record, endian)?),
             next_prio: to_prio(self.next_prio.get(record, endian)?),
         })

@@ -14,13 +14,19 @@ impl Comm {
     #[inline]
     pub fn new(raw: &[u8]) -> Self {
         if let Some(all) = raw.first_chunk::<16>() {
-            return Self(cut_at_nul(*all));
+            return Self::from_16(all);
         }
         let mut comm = [0; 16];
         comm.iter_mut()
             .zip(until_nul(raw))
             .for_each(|(to, from)| *to = *from);
         Self(comm)
+    }
+
+    /// All bytes of a name, cut at its NUL.
+    #[inline(always)]
+    pub fn from_16(raw: &[u8; 16]) -> Self {
+        Self(cut_at_nul(*raw))
     }
 
     /// The name's bytes, without padding. Names can hold escape codes and markup: never print them raw.
@@ -35,7 +41,7 @@ impl Comm {
 }
 
 /// Zeroes what follows the first NUL: old kernels copy stale bytes after it.
-#[inline]
+#[inline(always)]
 fn cut_at_nul(raw: [u8; 16]) -> [u8; 16] {
     const ONES: u128 = u128::MAX / 255;
     let value = u128::from_le_bytes(raw);

@@ -89,7 +89,15 @@ impl StateTable {
     }
 
     /// Decodes a recorded value. Where several bits are set the first letter of the table stands for all.
+    #[inline]
     pub fn decode(&self, raw: i64) -> PrevState {
+        // What tasks nearly always leave as: asleep, or runnable as user space was entered.
+        if raw == 0 && !self.shifted {
+            return PrevState {
+                letter: b'R',
+                preempted: false,
+            };
+        }
         let preempted = raw & self.preempted != 0;
         let mut bits = raw & !self.preempted;
         if self.shifted {
@@ -110,7 +118,8 @@ impl StateTable {
 /// The next `{ 0x0001, "S" }` in the text; stops where the closing parenthesis of the table comes first.
 fn next_entry(text: &str) -> IResult<&str, (&str, u8)> {
     let (rest, _) = take_until("{").parse(text)?;
-    let (rest, number) = delimited((char('{'), multispace0), take_until(","), char(',')).parse(rest)?;
+    let (rest, number) =
+        delimited((char('{'), multispace0), take_until(","), char(',')).parse(rest)?;
     let (rest, name) =
         delimited((multispace0, char('"')), take_until("\""), char('"')).parse(rest)?;
     Ok((rest, (number.trim(), name.bytes().next().unwrap_or(b'?'))))
@@ -225,6 +234,9 @@ mod tests {
     fn hostile_texts_end() {
         let deep = format!("REC->prev_state & {} ? \"+\"", "(".repeat(100_000));
         assert_eq!(preempted_mask(&deep), None);
-        assert_eq!(StateTable::parse("__print_flags({{{{"), StateTable::modern());
+        assert_eq!(
+            StateTable::parse("__print_flags({{{{"),
+            StateTable::modern()
+        );
     }
 }

@@ -131,7 +131,7 @@ impl Trace {
         }
     }
 
-    /// The same events in parts that can be read side by side; order holds only within one CPU.
+    /// The same events in parts that can be read side by side, each of one CPU and in its order.
     pub fn shards(&self) -> Vec<Box<dyn EventSource + '_>> {
         match self {
             Trace::Perf(trace) => trace.shards(),

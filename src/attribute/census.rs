@@ -59,7 +59,15 @@ impl Kind {
             shift += bits;
             field as u8
         });
-        let [waker_prev, prev_chosen, waker_chosen, path, class, context, flags @ ..] = fields;
+        let [
+            waker_prev,
+            prev_chosen,
+            waker_chosen,
+            path,
+            class,
+            context,
+            flags @ ..,
+        ] = fields;
         let [cross_llc, selection, chosen_idle, smt_shared, seen, any] = flags;
         let flag = |field: u8| (u64::from(field) != mask(2)).then_some(field == 1);
         let code = |field: u8| (u64::from(field) != mask(4)).then_some(field);
@@ -131,35 +139,49 @@ pub struct Census {
 impl Census {
     /// Goes through the wakeups of a scope.
     pub fn take(scope: &Scope) -> PolarsResult<Self> {
-        let names = KEY.iter().map(|(name, _)| *name).chain(DURATIONS).chain(["waker_cpu"]);
+        let names = KEY
+            .iter()
+            .map(|(name, _)| *name)
+            .chain(DURATIONS)
+            .chain(["waker_cpu"]);
         let columns: Vec<Expr> = names.map(col).collect();
-        let rows = scope.counted(scope.wakeups()?.select(with_window(scope, columns)));
-        let frame = rows.collect()?;
-        let mut census = Census {
-            queues_ns: present(&frame, "queue_ns")?,
-            waker_costs_ns: present(&frame, "waker_cost_ns")?,
-            ..Census::default()
-        };
-        let latencies = frame.column("latency_ns")?;
-        census.latencies.reserve_exact(latencies.len() - latencies.null_count());
+        let columns = with_window(scope, columns);
+        let query = |rows: LazyFrame| scope.counted(rows.select(&columns));
+        let mut census = Census::default();
         let mut counts: FxHashMap<u64, u64> = FxHashMap::default();
         let mut keys = Vec::with_capacity(BLOCK);
-        for start in (0..frame.height()).step_by(BLOCK) {
-            let block = frame.slice(start as i64, BLOCK);
-            pack_keys(&block, &mut keys)?;
-            for key in &keys {
-                *counts.entry(*key).or_default() += 1;
+        scope.over_wakeups(query, |batch| {
+            for start in (0..batch.height()).step_by(BLOCK) {
+                let block = batch.slice(start as i64, BLOCK);
+                pack_keys(&block, &mut keys)?;
+                keys.iter()
+                    .for_each(|key| *counts.entry(*key).or_default() += 1);
+                census.durations(&block, &keys)?;
             }
-            let latencies = block.column("latency_ns")?.i64()?.iter();
-            let known = latencies.zip(&keys).filter_map(|(ns, key)| Some(Latency::pack(ns?, *key)));
-            census.latencies.extend(known);
-        }
+            for cpu in batch.column("waker_cpu")?.u16()?.iter() {
+                *census.per_waker_cpu.entry(cpu).or_default() += 1;
+            }
+            Ok(())
+        })?;
         census.latencies.sort_unstable();
-        census.kinds = counts.into_iter().map(|(key, n)| (Kind::unpack(key), n)).collect();
-        for cpu in frame.column("waker_cpu")?.u16()?.iter() {
-            *census.per_waker_cpu.entry(cpu).or_default() += 1;
-        }
+        census.kinds = counts
+            .into_iter()
+            .map(|(key, n)| (Kind::unpack(key), n))
+            .collect();
         Ok(census)
+    }
+
+    fn durations(&mut self, block: &DataFrame, keys: &[u64]) -> PolarsResult<()> {
+        let latencies = block.column("latency_ns")?.i64()?.iter();
+        let known = latencies
+            .zip(keys)
+            .filter_map(|(ns, key)| Some(Latency::pack(ns?, *key)));
+        self.latencies.extend(known);
+        self.queues_ns
+            .extend(block.column("queue_ns")?.i64()?.iter().flatten());
+        self.waker_costs_ns
+            .extend(block.column("waker_cost_ns")?.i64()?.iter().flatten());
+        Ok(())
     }
 
     /// How many wakeups there are.
@@ -199,7 +221,10 @@ fn pack_keys(block: &DataFrame, keys: &mut Vec<u64>) -> PolarsResult<()> {
                 *key |= code.map_or(mask(bits), u64::from) << shift;
             }
         } else {
-            let codes = column.u8()?.downcast_iter().flat_map(|array| array.values().iter());
+            let codes = column
+                .u8()?
+                .downcast_iter()
+                .flat_map(|array| array.values().iter());
             for (key, code) in keys.iter_mut().zip(codes) {
                 *key |= u64::from(*code) << shift;
             }
@@ -207,14 +232,6 @@ fn pack_keys(block: &DataFrame, keys: &mut Vec<u64>) -> PolarsResult<()> {
         shift += bits;
     }
     Ok(())
-}
-
-/// The values of a column that are not null.
-fn present(frame: &DataFrame, name: &str) -> PolarsResult<Vec<i64>> {
-    let column = frame.column(name)?.i64()?;
-    let mut values = Vec::with_capacity(column.len() - column.null_count());
-    values.extend(column.iter().flatten());
-    Ok(values)
 }
 
 #[cfg(test)]
@@ -231,7 +248,10 @@ mod tests {
         assert!(Class::ALL.len() as u64 <= mask(4) + 1);
         assert!((Verdict::ALL.len() as u64) < mask(4) + 1);
         assert!(KEY.iter().map(|(_, bits)| bits).sum::<u32>() <= 64);
-        assert_eq!(KEY.iter().take(4).map(|(_, bits)| bits).sum::<u32>(), TOLD_BY_BITS);
+        assert_eq!(
+            KEY.iter().take(4).map(|(_, bits)| bits).sum::<u32>(),
+            TOLD_BY_BITS
+        );
     }
 
     #[test]
@@ -239,7 +259,12 @@ mod tests {
         let key = 0b101_011_010_001;
         let latency = Latency::pack(77, key);
         assert_eq!(latency.ns(), 77);
-        let by = [ToldBy::WakerPrev, ToldBy::PrevChosen, ToldBy::WakerChosen, ToldBy::Path];
+        let by = [
+            ToldBy::WakerPrev,
+            ToldBy::PrevChosen,
+            ToldBy::WakerChosen,
+            ToldBy::Path,
+        ];
         assert_eq!(by.map(|by| latency.code(by)), [1, 2, 3, 5]);
         assert!(Latency::pack(76, 0b111_111_111_111) < latency);
     }

@@ -42,7 +42,14 @@ impl Sums {
             *value = frame.column(name)?.i64()?.get(row).unwrap_or(0);
         }
         let [unknown, running, transit, core_seen, core_any, rest @ ..] = values;
-        let [smt_seen, smt_any, machine_seen, machine_any, idle_seen, idle_any] = rest;
+        let [
+            smt_seen,
+            smt_any,
+            machine_seen,
+            machine_any,
+            idle_seen,
+            idle_any,
+        ] = rest;
         Ok(Self {
             unknown,
             running,
@@ -141,7 +148,8 @@ pub fn llcs(scope: &Scope) -> PolarsResult<Known<Vec<LlcFacts>>> {
 
 fn facts_of(scope: &Scope, llc: u32, sums: &Sums) -> LlcFacts {
     let cpus = scope.facts.machine.cpus.ids().iter().copied();
-    let of_llc = |cpu: &u32| scope.facts.topology().llc_id(*cpu) == Some(llc) && scope.has_cpu(*cpu);
+    let of_llc =
+        |cpu: &u32| scope.facts.topology().llc_id(*cpu) == Some(llc) && scope.has_cpu(*cpu);
     LlcFacts {
         llc,
         cpus: cpus.filter(of_llc).collect(),

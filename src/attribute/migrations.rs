@@ -10,15 +10,20 @@ use crate::replay::words::MigrationKind;
 
 /// The migrations that count.
 pub fn migrations(scope: &Scope) -> PolarsResult<Known<Migrations>> {
-    let key = col("kind").cast(DataType::UInt32) * lit(8_u32) + col("distance").cast(DataType::UInt32);
-    let frame = scope
-        .migrations()?
-        .group_by([key.alias("key")])
-        .agg([len().cast(DataType::UInt64).alias("count")])
-        .collect()?;
-    let keys = frame.column("key")?.u32()?.iter().flatten();
-    let counts = frame.column("count")?.u64()?.iter().flatten();
-    let found: FxHashMap<u32, u64> = keys.zip(counts).collect();
+    let key =
+        col("kind").cast(DataType::UInt32) * lit(8_u32) + col("distance").cast(DataType::UInt32);
+    let key = key.alias("key");
+    let count = len().cast(DataType::UInt64).alias("count");
+    let query = |rows: LazyFrame| rows.group_by([key.clone()]).agg([count.clone()]);
+    let mut found: FxHashMap<u32, u64> = FxHashMap::default();
+    scope.over_migrations(query, |moved| {
+        let keys = moved.column("key")?.u32()?.iter();
+        let counts = moved.column("count")?.u64()?.iter();
+        for (key, count) in keys.zip(counts) {
+            *found.entry(key.unwrap_or(0)).or_default() += count.unwrap_or(0);
+        }
+        Ok(())
+    })?;
     if scope.facts.recorded("sched_migrate_task").is_none() {
         let inferred: u64 = found.values().sum();
         return Ok(Known::unknown(format!(

@@ -4,6 +4,10 @@
 pub mod answer;
 mod caveats;
 mod census;
+#[cfg(test)]
+mod checks;
+#[cfg(test)]
+mod cost;
 mod fitness;
 mod idle_search;
 mod ledger;
@@ -16,6 +20,8 @@ mod stack_spread;
 mod tasks;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 mod trace_facts;
 mod waits;
 mod wakeups;
@@ -81,22 +87,35 @@ pub fn answer(
 
 fn answer_within(scope: &Scope, selection: &Selection) -> Result<Answer, AnswerError> {
     let ledger = ledger::ledger(scope)?;
-    let mut census = Census::take(scope)?;
-    let wakeups = wakeups::wakeups(scope, &mut census);
-    let waits = waits::waits(scope)?;
+    // The questions that go through all rows, on two processors.
+    let of_wakeups = || -> Result<_, PolarsError> {
+        let mut census = Census::take(scope)?;
+        let wakeups = wakeups::wakeups(scope, &mut census);
+        Ok((wakeups, idle_search::idle_search(scope, &census)))
+    };
+    let of_the_rest = || -> Result<_, PolarsError> {
+        Ok((
+            waits::waits(scope)?,
+            pairs::pairs(scope)?,
+            tasks::tasks(scope)?,
+        ))
+    };
+    let (of_wakeups, of_the_rest) = rayon::join(of_wakeups, of_the_rest);
+    let (wakeups, sis) = of_wakeups?;
+    let (waits, pairs, tasks) = of_the_rest?;
     let fitness = fitness::fitness(scope, &ledger, &wakeups);
     let caveats = caveats::caveats(scope, selection, &ledger);
     Ok(Answer {
         schema_version: SCHEMA_VERSION,
         trace: trace_facts::trace_facts(&scope.facts),
-        sis: idle_search::idle_search(scope, &census),
+        sis,
         cross_llc: not_computed("what wakeups across LLCs cost"),
         migrations: migrations::migrations(scope)?,
         flips: not_computed("wakee flips"),
         ipis: not_computed("interrupts between CPUs"),
         throughput: not_computed("throughput and the critical path"),
-        pairs: pairs::pairs(scope)?,
-        tasks: tasks::tasks(scope)?,
+        pairs,
+        tasks,
         llcs: ledger::llcs(scope)?,
         processes: not_computed("processes"),
         compare: Known::unknown("one trace alone: nothing was compared"),

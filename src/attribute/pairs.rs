@@ -1,5 +1,7 @@
 //! The waker/wakee pairs that lost and waited most, each with its paths, distances and latency.
 
+use std::cmp::Reverse;
+
 use polars::prelude::*;
 use rustc_hash::FxHashMap;
 
@@ -7,14 +9,14 @@ use super::answer::{ByWord, Known, PairFacts};
 use super::census::with_window;
 use super::ledger::with_llcs;
 use super::quantiles::quantiles;
-use super::scope::{Scope, is_member, lost_column, members};
+use super::scope::{Scope, is_member, members};
 use super::stack_spread::{self, Machine, Samples};
 use super::wakeups::{by_distance, by_word, lacking};
 use crate::replay::words::{Pair, Path, Reading, Verdict};
 use crate::topology::Distance;
 
 /// What all wakeups of a pair sum to.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Worst {
     waker: u32,
     wakee: u32,
@@ -50,102 +52,84 @@ pub fn pairs(scope: &Scope) -> PolarsResult<Vec<PairFacts>> {
         .collect())
 }
 
-/// The number of a pair: two task numbers in one.
-fn key() -> Expr {
-    col("waker").cast(DataType::UInt64) * lit(1_u64 << 32) + col("wakee").cast(DataType::UInt64)
-}
-
 fn worst(scope: &Scope) -> PolarsResult<Vec<Worst>> {
-    let by = lost_column(scope.ranking());
-    let order = SortMultipleOptions::default()
-        .with_order_descending_multi([true, true, true, false])
-        .with_maintain_order(true);
-    let frame = scope
-        .wakeups()?
-        .filter(col("waker").is_not_null().and(col("waker").neq(col("wakee"))))
-        .group_by([key().alias("pair")])
-        .agg([
-            col("in_window").sum().cast(DataType::UInt64).alias("wakeups"),
-            col("wait_ns").sum(),
-            col("lost_seen_ns").sum(),
-            col("lost_any_ns").sum(),
-        ])
-        .filter(col("wakeups").gt(lit(0_u64)).or(col("wait_ns").gt(lit(0_i64))))
-        .sort([by, "wait_ns", "wakeups", "pair"], order)
-        .limit(IdxSize::try_from(scope.top).unwrap_or(IdxSize::MAX))
-        .collect()?;
-    let keys = frame.column("pair")?.u64()?.iter();
-    let wakeups = frame.column("wakeups")?.u64()?.iter();
-    let waits = frame.column("wait_ns")?.i64()?.iter();
-    let seen = frame.column("lost_seen_ns")?.i64()?.iter();
-    let any = frame.column("lost_any_ns")?.i64()?.iter();
-    let rows = keys.zip(wakeups).zip(waits).zip(seen).zip(any);
-    let worst = rows.filter_map(|((((key, wakeups), wait), seen), any)| {
-        Some(Worst {
-            waker: (key? >> 32) as u32,
-            wakee: key? as u32,
-            wakeups: wakeups?,
-            wait_ns: wait?,
-            lost_ns: Pair([seen?, any?]),
-        })
-    });
-    Ok(worst.collect())
+    const COLUMNS: [&str; 6] = [
+        "waker",
+        "wakee",
+        "wait_ns",
+        "lost_seen_ns",
+        "lost_any_ns",
+        "in_window",
+    ];
+    let mut pairs: FxHashMap<(u32, u32), Worst> = FxHashMap::default();
+    let query = |rows: LazyFrame| rows.select(COLUMNS.map(col));
+    scope.over_wakeups(query, |rows| {
+        let wakers = rows.column("waker")?.u32()?.iter();
+        let wakees = rows.column("wakee")?.u32()?.cont_slice()?;
+        let times = |name| rows.column(name)?.i64()?.cont_slice();
+        let sums = times("wait_ns")?
+            .iter()
+            .zip(times("lost_seen_ns")?)
+            .zip(times("lost_any_ns")?);
+        let counted = rows.column("in_window")?.bool()?.iter();
+        for (((waker, wakee), ((wait, seen), any)), counted) in
+            wakers.zip(wakees).zip(sums).zip(counted)
+        {
+            let Some(waker) = waker.filter(|waker| waker != wakee) else {
+                continue;
+            };
+            let pair = pairs.entry((waker, *wakee)).or_default();
+            pair.wakeups += u64::from(counted.unwrap_or(false));
+            pair.wait_ns += wait;
+            pair.lost_ns[Reading::Seen] += seen;
+            pair.lost_ns[Reading::Any] += any;
+        }
+        Ok(())
+    })?;
+    Ok(ranked(scope, pairs))
 }
 
-/// Goes through the counted wakeups of these pairs, column by column.
+/// The worst first; of equals the lower task numbers.
+fn ranked(scope: &Scope, pairs: FxHashMap<(u32, u32), Worst>) -> Vec<Worst> {
+    let ranking = scope.ranking();
+    let mut worst: Vec<Worst> = pairs
+        .into_iter()
+        .filter(|(_, pair)| pair.wakeups > 0 || pair.wait_ns > 0)
+        .map(|((waker, wakee), pair)| Worst {
+            waker,
+            wakee,
+            ..pair
+        })
+        .collect();
+    worst.sort_unstable_by_key(|pair| {
+        let most = (pair.lost_ns[ranking], pair.wait_ns, pair.wakeups);
+        (Reverse(most), pair.waker, pair.wakee)
+    });
+    worst.truncate(scope.top);
+    worst
+}
+
+/// Goes through the counted wakeups of these pairs.
 fn look_at(scope: &Scope, worst: &[Worst]) -> PolarsResult<Vec<Seen>> {
-    let frame = rows_of(scope, worst)?;
-    let slots: FxHashMap<(u32, u32), usize> = worst
+    let slots: Slots = worst
         .iter()
         .enumerate()
         .map(|(slot, pair)| ((pair.waker, pair.wakee), slot))
         .collect();
-    let wakers = frame.column("waker")?.u32()?.iter();
-    let wakees = frame.column("wakee")?.u32()?.iter();
-    let slots: Vec<Option<usize>> = wakers
-        .zip(wakees)
-        .map(|pair| slots.get(&(pair.0?, pair.1?)).copied())
-        .collect();
+    let wakers = members(&worst.iter().map(|pair| pair.waker).collect::<Vec<_>>());
+    let wakees = members(&worst.iter().map(|pair| pair.wakee).collect::<Vec<_>>());
+    let columns = with_window(scope, looked_at());
+    let query = |rows: LazyFrame| {
+        let wanted = is_member("waker", wakers.clone()).and(is_member("wakee", wakees.clone()));
+        scope.counted(rows.filter(wanted).select(&columns))
+    };
     let mut seen: Vec<Seen> = worst.iter().map(|_| Seen::default()).collect();
-    let mut each = |values: &mut dyn Iterator<Item = Option<i64>>, take: fn(&mut Seen, i64)| {
-        for (slot, value) in slots.iter().zip(values) {
-            if let (Some(value), Some(seen)) = (value, slot.and_then(|slot| seen.get_mut(slot))) {
-                take(seen, value);
-            }
-        }
-    };
-    let codes = |name| -> PolarsResult<_> { Ok(frame.column(name)?.u8()?.iter().map(|code| code.map(i64::from))) };
-    let flags = |name| -> PolarsResult<_> { Ok(frame.column(name)?.bool()?.iter().map(|flag| flag.map(i64::from))) };
-    let times = |name| -> PolarsResult<_> { Ok(frame.column(name)?.i64()?.iter()) };
-    each(&mut codes("path")?, |seen, code| tally(&mut seen.by_path, code));
-    each(&mut codes("waker_chosen")?, |seen, code| tally(&mut seen.waker_chosen, code));
-    each(&mut flags("cross_llc")?, |seen, flag| tally(&mut seen.llc, flag));
-    each(&mut codes("verdict_seen")?, |seen, code| seen.stacked[Reading::Seen] += is_stacked(code));
-    each(&mut codes("verdict_any")?, |seen, code| seen.stacked[Reading::Any] += is_stacked(code));
-    each(&mut times("latency_ns")?, |seen, ns| seen.latencies_ns.push(ns));
-    each(&mut times("away_ns")?, |seen, ns| seen.samples.away_ns.push(ns));
-    each(&mut times("overlap_ns")?, |seen, ns| seen.samples.overlaps_ns.push(ns));
-    let runs = || -> PolarsResult<_> {
-        let runs = frame.column("wakee_run_ns")?.i64()?.iter();
-        let prev = frame.column("prev_cpu")?.u16()?.iter();
-        let chosen = frame.column("chosen_cpu")?.u16()?.iter();
-        Ok(runs.zip(prev.zip(chosen)))
-    };
-    let topology = scope.facts.topology();
-    let crossing = |cpus: (Option<u16>, Option<u16>)| {
-        topology.crosses_llc(u32::from(cpus.0?), u32::from(cpus.1?))
-    };
-    let mut crossed = runs()?.map(|(ns, cpus)| ns.filter(|_| crossing(cpus) == Some(true)));
-    each(&mut crossed, |seen, ns| seen.samples.runs_crossing_ns.push(ns));
-    let mut stayed = runs()?.map(|(ns, cpus)| ns.filter(|_| crossing(cpus) == Some(false)));
-    each(&mut stayed, |seen, ns| seen.samples.runs_staying_ns.push(ns));
+    scope.over_wakeups(query, |rows| look_at_batch(scope, &rows, &slots, &mut seen))?;
     Ok(seen)
 }
 
-/// The counted wakeups between any two tasks of these pairs.
-fn rows_of(scope: &Scope, worst: &[Worst]) -> PolarsResult<DataFrame> {
-    let wakers: Vec<u32> = worst.iter().map(|pair| pair.waker).collect();
-    let wakees: Vec<u32> = worst.iter().map(|pair| pair.wakee).collect();
+/// The columns that pairs are told by. Of these `away_ns` is the latency of wakeups to another, idle CPU.
+fn looked_at() -> Vec<Expr> {
     const PLAIN: [&str; 11] = [
         "waker",
         "wakee",
@@ -159,31 +143,129 @@ fn rows_of(scope: &Scope, worst: &[Worst]) -> PolarsResult<DataFrame> {
         "prev_cpu",
         "chosen_cpu",
     ];
-    let away = stack_spread::is_away();
+    let only = |when_so: Expr, name: &str| when(when_so).then(col(name)).otherwise(lit(NULL));
     let uncensored = col("overlap_censored").not();
     let mut columns: Vec<Expr> = PLAIN.iter().map(|name| col(*name)).collect();
-    columns.push(when(away).then(col("latency_ns")).otherwise(lit(NULL)).alias("away_ns"));
-    columns.push(when(uncensored).then(col("overlap_ns")).otherwise(lit(NULL)).alias("overlap_ns"));
-    let wanted = is_member("waker", members(&wakers)).and(is_member("wakee", members(&wakees)));
-    let rows = scope.wakeups()?.filter(wanted).select(with_window(scope, columns));
-    scope.counted(rows).collect()
+    columns.push(only(stack_spread::is_away(), "latency_ns").alias("away_ns"));
+    columns.push(only(uncensored, "overlap_ns").alias("overlap_ns"));
+    columns
+}
+
+/// Where in the list a pair is.
+type Slots = FxHashMap<(u32, u32), usize>;
+
+/// Takes in some wakeups, column by column.
+fn look_at_batch(
+    scope: &Scope,
+    rows: &DataFrame,
+    slots: &Slots,
+    seen: &mut [Seen],
+) -> PolarsResult<()> {
+    let wakers = rows.column("waker")?.u32()?.iter();
+    let wakees = rows.column("wakee")?.u32()?.iter();
+    let slots: Vec<Option<usize>> = wakers
+        .zip(wakees)
+        .map(|pair| slots.get(&(pair.0?, pair.1?)).copied())
+        .collect();
+    let mut each = |values: &mut dyn Iterator<Item = Option<i64>>, take: fn(&mut Seen, i64)| {
+        for (slot, value) in slots.iter().zip(values) {
+            if let (Some(value), Some(seen)) = (value, slot.and_then(|slot| seen.get_mut(slot))) {
+                take(seen, value);
+            }
+        }
+    };
+    let codes = |name| codes_of(rows, name);
+    let times = |name| -> PolarsResult<_> { Ok(rows.column(name)?.i64()?.iter()) };
+    each(&mut codes("path")?, |seen, code| {
+        tally(&mut seen.by_path, code)
+    });
+    each(&mut codes("waker_chosen")?, |seen, code| {
+        tally(&mut seen.waker_chosen, code)
+    });
+    each(&mut codes("verdict_seen")?, |seen, code| {
+        seen.stacked[Reading::Seen] += is_stacked(code)
+    });
+    each(&mut codes("verdict_any")?, |seen, code| {
+        seen.stacked[Reading::Any] += is_stacked(code)
+    });
+    let mut crossing = rows
+        .column("cross_llc")?
+        .bool()?
+        .iter()
+        .map(|flag| flag.map(i64::from));
+    each(&mut crossing, |seen, flag| tally(&mut seen.llc, flag));
+    each(&mut times("latency_ns")?, |seen, ns| {
+        seen.latencies_ns.push(ns)
+    });
+    each(&mut times("away_ns")?, |seen, ns| {
+        seen.samples.away_ns.push(ns)
+    });
+    each(&mut times("overlap_ns")?, |seen, ns| {
+        seen.samples.overlaps_ns.push(ns)
+    });
+    let mut crossed = runs(scope, rows, true)?;
+    each(&mut crossed, |seen, ns| {
+        seen.samples.runs_crossing_ns.push(ns)
+    });
+    let mut stayed = runs(scope, rows, false)?;
+    each(&mut stayed, |seen, ns| {
+        seen.samples.runs_staying_ns.push(ns)
+    });
+    Ok(())
+}
+
+fn codes_of<'a>(
+    rows: &'a DataFrame,
+    name: &str,
+) -> PolarsResult<impl Iterator<Item = Option<i64>> + use<'a>> {
+    let codes = rows.column(name)?.u8()?.iter();
+    Ok(codes.map(|code| code.map(i64::from)))
+}
+
+/// The wakees' on-CPU times where the wakeup did, or did not, bring them into another LLC.
+fn runs<'a>(
+    scope: &'a Scope,
+    rows: &'a DataFrame,
+    crossing: bool,
+) -> PolarsResult<impl Iterator<Item = Option<i64>> + use<'a>> {
+    let topology = scope.facts.topology();
+    let crosses = |prev: Option<u16>, chosen: Option<u16>| {
+        topology.crosses_llc(u32::from(prev?), u32::from(chosen?))
+    };
+    let runs = rows.column("wakee_run_ns")?.i64()?.iter();
+    let prev = rows.column("prev_cpu")?.u16()?.iter();
+    let chosen = rows.column("chosen_cpu")?.u16()?.iter();
+    let cpus = prev.zip(chosen);
+    Ok(runs
+        .zip(cpus)
+        .map(move |(ns, (prev, chosen))| ns.filter(|_| crosses(prev, chosen) == Some(crossing))))
 }
 
 /// One more of a code.
 fn tally<const N: usize>(counts: &mut [u64; N], code: i64) {
-    if let Some(count) = usize::try_from(code).ok().and_then(|code| counts.get_mut(code)) {
+    if let Some(count) = usize::try_from(code)
+        .ok()
+        .and_then(|code| counts.get_mut(code))
+    {
         *count += 1;
     }
 }
 
 fn is_stacked(code: i64) -> u64 {
     let stacked = [Verdict::StackedPrev, Verdict::StackedPull];
-    u64::from(stacked.iter().any(|verdict| i64::from(verdict.code()) == code))
+    u64::from(
+        stacked
+            .iter()
+            .any(|verdict| i64::from(verdict.code()) == code),
+    )
 }
 
 /// Name and pid by task number.
 fn names(scope: &Scope, worst: &[Worst]) -> PolarsResult<FxHashMap<u32, (String, i32)>> {
-    let ids: Vec<u32> = worst.iter().flat_map(|pair| [pair.waker, pair.wakee]).collect();
+    let ids: Vec<u32> = worst
+        .iter()
+        .flat_map(|pair| [pair.waker, pair.wakee])
+        .collect();
     let frame = scope
         .every_task()?
         .filter(is_member("task", members(&ids)))
@@ -216,7 +298,9 @@ fn facts_of(
         wakee,
         wakee_pid,
         wakeups: worst.wakeups,
-        by_path: by_word(Path::ALL, Path::as_str, |path| of_code(&seen.by_path, path.code())),
+        by_path: by_word(Path::ALL, Path::as_str, |path| {
+            of_code(&seen.by_path, path.code())
+        }),
         waker_chosen: distances(&seen.waker_chosen),
         cross_llc_share: cross_llc_share(scope, &seen),
         latency_ns: quantiles(&mut seen.latencies_ns, &why),

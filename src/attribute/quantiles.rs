@@ -9,7 +9,9 @@ pub const P99: (u64, u64) = (99, 100);
 
 /// The 1-based rank of the quantile `numerator / denominator` among `count` values.
 pub fn rank(count: u64, (numerator, denominator): (u64, u64)) -> u64 {
-    (count.saturating_mul(numerator)).div_ceil(denominator).max(1)
+    (count.saturating_mul(numerator))
+        .div_ceil(denominator)
+        .max(1)
 }
 
 /// The quantiles of some durations; reorders them. Unknown, for the given reason, without any.

@@ -103,38 +103,78 @@ impl<'a> Scope<'a> {
         })
     }
 
-    /// Wakeups of the selected wakees to the selected CPUs, in the window or not: for sums of clipped times.
-    pub fn wakeups(&self) -> PolarsResult<LazyFrame> {
-        self.selected(Table::Wakeups, "wakee", "chosen_cpu")
+    /// Asks a query of each batch of the selected wakees' wakeups to the selected CPUs, in the window or not, and
+    /// hands each answer to `take`.
+    pub fn over_wakeups(
+        &self,
+        query: impl Fn(LazyFrame) -> LazyFrame,
+        mut take: impl FnMut(DataFrame) -> PolarsResult<()>,
+    ) -> PolarsResult<()> {
+        for batch in self.tables.batches(Table::Wakeups) {
+            take(whole_columns(query(self.selected(
+                batch?,
+                "wakee",
+                "chosen_cpu",
+            )))?)?;
+        }
+        Ok(())
     }
 
-    /// Waits of the selected tasks on the selected CPUs, in the window or not.
-    pub fn waits(&self) -> PolarsResult<LazyFrame> {
-        self.selected(Table::Waits, "task", "last_cpu")
+    /// [`Scope::over_wakeups`] whatever tasks and CPUs are selected.
+    pub fn over_every_wakeup(
+        &self,
+        query: impl Fn(LazyFrame) -> LazyFrame,
+        mut take: impl FnMut(DataFrame) -> PolarsResult<()>,
+    ) -> PolarsResult<()> {
+        for batch in self.tables.batches(Table::Wakeups) {
+            take(whole_columns(query(batch?))?)?;
+        }
+        Ok(())
     }
 
-    /// Migrations of the selected tasks to the selected CPUs, in the window.
-    pub fn migrations(&self) -> PolarsResult<LazyFrame> {
-        let moved = self.selected(Table::Migrations, "task", "to_cpu")?;
+    /// [`Scope::over_wakeups`] for waits of the selected tasks that end on the selected CPUs.
+    pub fn over_waits(
+        &self,
+        query: impl Fn(LazyFrame) -> LazyFrame,
+        mut take: impl FnMut(DataFrame) -> PolarsResult<()>,
+    ) -> PolarsResult<()> {
+        for batch in self.tables.batches(Table::Waits) {
+            take(whole_columns(query(
+                self.selected(batch?, "task", "last_cpu"),
+            ))?)?;
+        }
+        Ok(())
+    }
+
+    /// [`Scope::over_wakeups`] for migrations of the selected tasks to the selected CPUs, in the window only.
+    pub fn over_migrations(
+        &self,
+        query: impl Fn(LazyFrame) -> LazyFrame,
+        mut take: impl FnMut(DataFrame) -> PolarsResult<()>,
+    ) -> PolarsResult<()> {
+        for batch in self.tables.batches(Table::Migrations) {
+            let moved = self.selected(batch?, "task", "to_cpu");
+            take(whole_columns(query(self.in_window(moved, "ts_ns")))?)?;
+        }
+        Ok(())
+    }
+
+    /// The rows whose stamp lies in the window.
+    fn in_window(&self, rows: LazyFrame, stamp: &str) -> LazyFrame {
         if self.whole {
-            return Ok(moved);
+            return rows;
         }
         let window = self.facts.config.window;
-        let inside = match window.closed {
-            true => col("ts_ns").lt_eq(lit(window.to_ns)),
-            false => col("ts_ns").lt(lit(window.to_ns)),
+        let ends = match window.closed {
+            true => col(stamp).lt_eq(lit(window.to_ns)),
+            false => col(stamp).lt(lit(window.to_ns)),
         };
-        Ok(moved.filter(col("ts_ns").gt_eq(lit(window.from_ns)).and(inside)))
+        rows.filter(col(stamp).gt_eq(lit(window.from_ns)).and(ends))
     }
 
     /// Every task, selected or not.
     pub fn every_task(&self) -> PolarsResult<LazyFrame> {
         self.tables.lazy(Table::Tasks)
-    }
-
-    /// Every wakeup, selected or not.
-    pub fn every_wakeup(&self) -> PolarsResult<LazyFrame> {
-        self.tables.lazy(Table::Wakeups)
     }
 
     /// The selected tasks.
@@ -175,15 +215,14 @@ impl<'a> Scope<'a> {
         }
     }
 
-    fn selected(&self, table: Table, task: &str, cpu: &str) -> PolarsResult<LazyFrame> {
-        let mut rows = self.tables.lazy(table)?;
+    fn selected(&self, mut rows: LazyFrame, task: &str, cpu: &str) -> LazyFrame {
         if let Some(set) = &self.cpus {
             rows = rows.filter(is_member(cpu, set.clone()));
         }
         if let Some(set) = &self.tasks {
             rows = rows.filter(is_member(task, set.clone()));
         }
-        Ok(rows)
+        rows
     }
 
     /// The readings that were asked for.
@@ -206,6 +245,13 @@ impl<'a> Scope<'a> {
             false => Reading::Seen,
         }
     }
+}
+
+/// Runs a query over one batch; each column of the answer is one piece.
+fn whole_columns(query: LazyFrame) -> PolarsResult<DataFrame> {
+    let mut rows = query.collect()?;
+    rows.rechunk_mut();
+    Ok(rows)
 }
 
 /// The column of lost time under a reading.
@@ -237,11 +283,15 @@ pub fn is_member(column: &str, set: Arc<[bool]>) -> Expr {
             let found: BooleanChunked = match numbers.dtype() {
                 DataType::UInt16 => {
                     let numbers = numbers.u16()?.iter();
-                    numbers.map(|n| Some(n.is_some_and(|n| has(usize::from(n))))).collect()
+                    numbers
+                        .map(|n| Some(n.is_some_and(|n| has(usize::from(n)))))
+                        .collect()
                 }
                 _ => {
                     let numbers = numbers.u32()?.iter();
-                    numbers.map(|n| Some(n.is_some_and(|n| has(n as usize)))).collect()
+                    numbers
+                        .map(|n| Some(n.is_some_and(|n| has(n as usize))))
+                        .collect()
                 }
             };
             Ok(found.with_name(name).into_column())
@@ -265,7 +315,10 @@ fn matching_tasks(tables: &Tables, pattern: &str) -> Result<Arc<[bool]>, AnswerE
     for (((task, own_pid), name), former) in rows.zip(pids).zip(names).zip(former) {
         let matches = match pid {
             Some(pid) => own_pid == Some(pid),
-            None => by_name(name) || former.is_some_and(|all| all.split(" | ").any(|n| by_name(Some(n)))),
+            None => {
+                by_name(name)
+                    || former.is_some_and(|all| all.split(" | ").any(|n| by_name(Some(n))))
+            }
         };
         if let Some(task) = task.filter(|_| matches) {
             found.push(task);

@@ -51,18 +51,19 @@ pub fn is_away() -> Expr {
 impl Machine {
     /// Measures all wakeups in the window, whatever tasks and CPUs are selected.
     pub fn measure(scope: &Scope) -> PolarsResult<Self> {
-        let mut columns = vec![col("waker_chosen"), col("latency_ns")];
-        columns = with_window(scope, columns);
-        let rows = scope.every_wakeup()?.filter(is_away()).select(columns);
-        let frame = scope.counted(rows).collect()?;
+        let columns = with_window(scope, vec![col("waker_chosen"), col("latency_ns")]);
+        let query = |rows: LazyFrame| scope.counted(rows.filter(is_away()).select(&columns));
         let mut by_distance: BTreeMap<u8, Vec<i64>> = BTreeMap::new();
-        let distances = frame.column("waker_chosen")?.u8()?.iter();
-        let latencies = frame.column("latency_ns")?.i64()?.iter();
-        for (distance, ns) in distances.zip(latencies) {
-            if let (Some(distance), Some(ns)) = (distance, ns) {
-                by_distance.entry(distance).or_default().push(ns);
+        scope.over_every_wakeup(query, |rows| {
+            let distances = rows.column("waker_chosen")?.u8()?.iter();
+            let latencies = rows.column("latency_ns")?.i64()?.iter();
+            for (distance, ns) in distances.zip(latencies) {
+                if let (Some(distance), Some(ns)) = (distance, ns) {
+                    by_distance.entry(distance).or_default().push(ns);
+                }
             }
-        }
+            Ok(())
+        })?;
         // Of equally common distances the nearest.
         let commonest = by_distance
             .into_iter()
@@ -228,6 +229,10 @@ mod tests {
         };
         let judgement = judge(&mut samples, &machine);
         assert_eq!(judgement.word, "spread");
-        assert!(judgement.why.contains("distance `llc`"), "{}", judgement.why);
+        assert!(
+            judgement.why.contains("distance `llc`"),
+            "{}",
+            judgement.why
+        );
     }
 }

@@ -48,7 +48,12 @@ pub fn tasks(scope: &Scope) -> PolarsResult<Vec<TaskFacts>> {
         let lost_ns = Pair([ns("lost_seen_ns")?, ns("lost_any_ns")?]);
         let own = latencies.entry(*id).or_default();
         tasks.push(TaskFacts {
-            name: frame.column("name")?.str()?.get(row).unwrap_or("").to_owned(),
+            name: frame
+                .column("name")?
+                .str()?
+                .get(row)
+                .unwrap_or("")
+                .to_owned(),
             pid: frame.column("pid")?.i32()?.get(row).unwrap_or(-1),
             generation: frame.column("generation")?.u32()?.get(row).unwrap_or(0),
             run_ns: ns("run_ns")?,
@@ -79,14 +84,20 @@ fn latencies(scope: &Scope, ids: &[u32]) -> PolarsResult<FxHashMap<u32, Vec<i64>
         return Ok(found);
     }
     let columns = with_window(scope, vec![col("wakee"), col("latency_ns")]);
-    let rows = scope.counted(scope.wakeups()?.select(columns));
-    let frame = rows.filter(is_member("wakee", members(ids))).collect()?;
-    let wakees = frame.column("wakee")?.u32()?.iter();
-    let latencies = frame.column("latency_ns")?.i64()?.iter();
-    for (wakee, ns) in wakees.zip(latencies) {
-        if let (Some(wakee), Some(ns)) = (wakee, ns) {
-            found.entry(wakee).or_default().push(ns);
+    let wanted = members(ids);
+    let query = |rows: LazyFrame| {
+        let rows = scope.counted(rows.select(&columns));
+        rows.filter(is_member("wakee", wanted.clone()))
+    };
+    scope.over_wakeups(query, |rows| {
+        let wakees = rows.column("wakee")?.u32()?.iter();
+        let latencies = rows.column("latency_ns")?.i64()?.iter();
+        for (wakee, ns) in wakees.zip(latencies) {
+            if let (Some(wakee), Some(ns)) = (wakee, ns) {
+                found.entry(wakee).or_default().push(ns);
+            }
         }
-    }
+        Ok(())
+    })?;
     Ok(found)
 }

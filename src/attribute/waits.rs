@@ -1,16 +1,14 @@
 //! Why tasks waited, and what of it was lost capacity (`analysis` §3).
 
-use std::collections::BTreeMap;
-
 use polars::prelude::*;
 
 use super::answer::{OriginFacts, Readings, VerdictFacts, Waits, Withdrawn, Withheld};
-use super::scope::{Scope, lost_column};
+use super::scope::Scope;
 use super::wakeups::by_word;
 use crate::replay::words::{Origin, Pair, Reading, Verdict};
 
 /// The waits of one combination of origin and verdicts.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Group {
     origin: u8,
     verdict: Pair<u8>,
@@ -68,7 +66,9 @@ fn of_verdict(
 ) -> VerdictFacts {
     let of = |reading: Reading| {
         let code = verdict.code();
-        groups.iter().filter(move |group| group.verdict[reading] == code)
+        groups
+            .iter()
+            .filter(move |group| group.verdict[reading] == code)
     };
     let wait_ns: Readings<i64> = scope.readings(|r| of(r).map(|group| group.wait_ns).sum());
     VerdictFacts {
@@ -82,39 +82,62 @@ fn of_verdict(
     }
 }
 
+/// The waits by origin and both verdicts. Each code is below 16, so that together they number a group directly;
+/// over millions of rows this loop takes a quarter of what grouping by an expression does.
 fn groups(scope: &Scope) -> PolarsResult<Vec<Group>> {
-    let code = |name: &str| col(name).cast(DataType::UInt32);
-    // One number for the three codes, each below 16: grouping by one column is much faster than by three.
-    let key = code("origin") * lit(256_u32) + code("verdict_seen") * lit(16_u32) + code("verdict_any");
-    let seen = lost_column(Reading::Seen);
-    let any = lost_column(Reading::Any);
-    let sums = [
-        col("in_window").sum().cast(DataType::UInt64).alias("count"),
-        col("wait_ns").sum(),
-        col(seen).sum(),
-        col(any).sum(),
-    ];
-    let frame = scope
-        .waits()?
-        .group_by([key.alias("key")])
-        .agg(sums)
-        .collect()?;
-    let keys = frame.column("key")?.u32()?.iter();
-    let counts = frame.column("count")?.u64()?.iter();
-    let waits = frame.column("wait_ns")?.i64()?.iter();
-    let lost_seen = frame.column(seen)?.i64()?.iter();
-    let lost_any = frame.column(any)?.i64()?.iter();
-    let mut groups = BTreeMap::new();
-    for ((((key, count), wait), seen), any) in keys.zip(counts).zip(waits).zip(lost_seen).zip(lost_any) {
-        let key = key.unwrap_or(0);
-        let group = Group {
-            origin: (key >> 8) as u8,
-            verdict: Pair([(key >> 4 & 15) as u8, (key & 15) as u8]),
-            count: count.unwrap_or(0),
-            wait_ns: wait.unwrap_or(0),
-            lost_ns: Pair([seen.unwrap_or(0), any.unwrap_or(0)]),
-        };
-        groups.insert(key, group);
+    let mut groups = vec![Group::default(); 16 * 16 * 16];
+    let query = |rows: LazyFrame| rows.select(COLUMNS.map(col));
+    scope.over_waits(query, |rows| {
+        let codes = |name| rows.column(name)?.u8()?.cont_slice();
+        let times = |name| rows.column(name)?.i64()?.cont_slice();
+        let [
+            origin,
+            verdict_seen,
+            verdict_any,
+            wait,
+            lost_seen,
+            lost_any,
+            in_window,
+        ] = COLUMNS;
+        let kinds = codes(origin)?
+            .iter()
+            .zip(codes(verdict_seen)?)
+            .zip(codes(verdict_any)?);
+        let sums = times(wait)?
+            .iter()
+            .zip(times(lost_seen)?)
+            .zip(times(lost_any)?);
+        let counted = rows.column(in_window)?.bool()?.iter();
+        for ((((origin, seen), any), ((wait, lost_seen), lost_any)), counted) in
+            kinds.zip(sums).zip(counted)
+        {
+            let code = |code: &u8| usize::from(code & 15);
+            let Some(group) = groups.get_mut(code(origin) << 8 | code(seen) << 4 | code(any))
+            else {
+                continue;
+            };
+            group.count += u64::from(counted.unwrap_or(false));
+            group.wait_ns += wait;
+            group.lost_ns[Reading::Seen] += lost_seen;
+            group.lost_ns[Reading::Any] += lost_any;
+        }
+        Ok(())
+    })?;
+    for (key, group) in groups.iter_mut().enumerate() {
+        group.origin = (key >> 8) as u8;
+        group.verdict = Pair([(key >> 4 & 15) as u8, (key & 15) as u8]);
     }
-    Ok(groups.into_values().collect())
+    Ok(groups)
 }
+
+const COLUMNS: [&str; 7] = [
+    "origin",
+    "verdict_seen",
+    "verdict_any",
+    "wait_ns",
+    "lost_seen_ns",
+    "lost_any_ns",
+    "in_window",
+];
+
+const _: () = assert!(Verdict::ALL.len() <= 16 && Origin::ALL.len() <= 16);

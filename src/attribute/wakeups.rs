@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::answer::{
-    ByDistance, ByWord, Known, LatencyByDistance, ProbeCheck, Quantiles, Wakeups,
-};
+use super::answer::{ByDistance, ByWord, Known, LatencyByDistance, ProbeCheck, Quantiles, Wakeups};
 use super::census::{Census, Kind, Latency, ToldBy};
 use super::ledger::with_llcs;
 use super::quantiles::{P50, P99, quantiles, rank};
@@ -50,7 +48,9 @@ pub fn wakeups(scope: &Scope, census: &mut Census) -> Wakeups {
         latency_ns: all_latencies(scope, &census.latencies),
         queue_ns,
         waker_cost_ns,
-        latency_by_path_ns: by_word(Path::ALL, Path::as_str, |word| latency_of(&paths, word.code())),
+        latency_by_path_ns: by_word(Path::ALL, Path::as_str, |word| {
+            latency_of(&paths, word.code())
+        }),
         latency_by_distance_ns: LatencyByDistance {
             waker_chosen: distances(ToldBy::WakerChosen),
             prev_chosen: distances(ToldBy::PrevChosen),
@@ -73,7 +73,9 @@ pub fn by_word<W: Copy, T>(
 
 /// A number for each distance, by its code.
 pub fn by_distance<T>(of: impl Fn(u8) -> T) -> ByWord<T> {
-    by_word(&Distance::ALL, Distance::as_str, |distance| of(distance as u8))
+    by_word(&Distance::ALL, Distance::as_str, |distance| {
+        of(distance as u8)
+    })
 }
 
 /// Why there is no duration: which of the events it needs is not recorded.

@@ -9,8 +9,10 @@ use super::progress::Progress;
 use super::values::{self, Affinity};
 use super::{Common, Failure, errors};
 use crate::attribute::answer::Answer;
+use crate::attribute::{self, Selection};
 use crate::pipeline::{self, Prepared, RunOptions, TimePoint};
 use crate::report::{glossary, json, terminal};
+use crate::tables::{Budget, Builders, TableSet};
 
 /// Tasks and pairs that are listed where `--top` is not given.
 const TOP_OF_TERMINAL: usize = 3;
@@ -97,11 +99,20 @@ type CpuList = Vec<u32>;
 
 fn after_help() -> String {
     let words = [
-        ("Rows of the ledger of CPU time (the first that holds):", &glossary::LEDGER[..]),
-        ("Verdicts on waits (the first that holds):", &glossary::VERDICTS[..]),
+        (
+            "Rows of the ledger of CPU time (the first that holds):",
+            &glossary::LEDGER[..],
+        ),
+        (
+            "Verdicts on waits (the first that holds):",
+            &glossary::VERDICTS[..],
+        ),
         ("Paths of wakeups:", &glossary::PATHS[..]),
         ("Classes of wakeups (--json):", &glossary::CLASSES[..]),
-        ("Distances between CPUs (the smallest thing they share):", &glossary::DISTANCES[..]),
+        (
+            "Distances between CPUs (the smallest thing they share):",
+            &glossary::DISTANCES[..],
+        ),
     ];
     let words = words.map(|(title, terms)| glossary::help(title, terms) + "\n");
     format!("{EXAMPLES}{}{}", words.concat(), super::EXIT_CODES)
@@ -137,13 +148,32 @@ impl Analyze {
     }
 
     fn top(&self) -> usize {
-        let default = if self.json { TOP_OF_JSON } else { TOP_OF_TERMINAL };
+        let default = if self.json {
+            TOP_OF_JSON
+        } else {
+            TOP_OF_TERMINAL
+        };
         self.top.unwrap_or(default)
     }
 
     fn answer(&self, prepared: &Prepared, common: Common) -> Result<Answer, Failure> {
         let progress = Progress::new("replaying", prepared.trace.meta().data_bytes, common);
-        drop(progress);
-        Err(Failure::Analysis("not wired yet".to_owned()))
+        let mut builders = Builders::new(&TableSet::analysis(), Budget::default());
+        let counts = pipeline::replay(prepared, &mut builders, &|n| progress.tick(n));
+        let tables = builders.finish()?;
+        Ok(attribute::answer(
+            prepared,
+            &counts,
+            &tables,
+            &self.selection(),
+        )?)
+    }
+
+    fn selection(&self) -> Selection {
+        Selection {
+            cpus: self.cpu.clone(),
+            task: self.task.clone(),
+            top: self.top(),
+        }
     }
 }

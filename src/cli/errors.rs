@@ -11,9 +11,11 @@ use ttwu_parsers::topology::cpulist::format_list;
 use ttwu_parsers::trace::Trace;
 
 use super::Common;
+use crate::attribute::AnswerError;
 use crate::pipeline::RunError;
 use crate::replay::survey::Survey;
 use crate::report::units::{count, counted};
+use crate::tables::TablesError;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -23,10 +25,12 @@ pub enum Failure {
     Run(#[from] RunError),
     #[error(transparent)]
     Open(#[from] OpenError),
-    #[error(transparent)]
+    #[error("the topology cannot be used: {0}")]
     Topology(#[from] TopologyError),
-    #[error("the analysis failed: {0}")]
-    Analysis(String),
+    #[error(transparent)]
+    Tables(#[from] TablesError),
+    #[error(transparent)]
+    Answer(#[from] AnswerError),
     #[error("cannot write the report: {0}")]
     Json(#[from] serde_json::Error),
     #[error("cannot write to standard output: {0}")]
@@ -72,6 +76,7 @@ pub fn warn_of_damage(trace: &Trace, survey: &Survey, common: Common) {
     if lost > 0 || !lossy.is_empty() {
         let place = match lossy.is_empty() {
             true => String::new(),
+            false if lossy.len() == 1 => format!(" on CPU {}", format_list(&lossy)),
             false => format!(" on CPUs {}", format_list(&lossy)),
         };
         let amount = match lost {
@@ -79,12 +84,18 @@ pub fn warn_of_damage(trace: &Trace, survey: &Survey, common: Common) {
             1 => "1 event was lost".to_owned(),
             n => format!("{} events were lost", count(n)),
         };
-        warn(&format!("{amount}{place}; what spans a loss is left out and counted as unknown"), common);
+        warn(
+            &format!("{amount}{place}; what spans a loss is left out and counted as unknown"),
+            common,
+        );
     }
     if let Some(first) = survey.faults.kept().first() {
         let places = counted(survey.faults.total(), "damaged place");
         let what = escape(first.what.as_bytes());
-        warn(&format!("{places}, the first at byte {}: {what}", first.offset), common);
+        warn(
+            &format!("{places}, the first at byte {}: {what}", first.offset),
+            common,
+        );
     }
 }
 

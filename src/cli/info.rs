@@ -71,7 +71,10 @@ impl Info {
     fn refusal(&self, trace: &Trace, info: &info::Info, options: &RunOptions) -> Option<String> {
         let meta = trace.meta();
         let whole = meta.has_time && meta.has_cpu && meta.system_wide && meta.clock.nanoseconds;
-        let sched = info.events_by_name.keys().any(|name| name.starts_with("sched:"));
+        let sched = info
+            .events_by_name
+            .keys()
+            .any(|name| name.starts_with("sched:"));
         if whole && sched {
             return None;
         }

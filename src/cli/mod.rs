@@ -37,10 +37,10 @@ struct Cli {
 #[derive(Debug, Clone, Copy, Args)]
 struct Common {
     /// When to colour the output; NO_COLOR is respected
-    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = When::Auto)]
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = When::Auto, display_order = 900)]
     color: When,
     /// No progress bar and no warnings
-    #[arg(short, long, global = true)]
+    #[arg(short, long, global = true, display_order = 901)]
     quiet: bool,
 }
 
@@ -48,7 +48,9 @@ struct Common {
 enum When {
     /// On a terminal
     Auto,
+    /// Into files and pipes too
     Always,
+    /// Nowhere
     Never,
 }
 

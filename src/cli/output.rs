@@ -34,7 +34,9 @@ impl Output {
         }
         match there.is_file() {
             // Renaming over a symbolic link would replace the link.
-            true => Ok(Output::File(fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()))),
+            true => Ok(Output::File(
+                fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()),
+            )),
             false => Ok(Output::Special(path.to_owned())),
         }
     }
@@ -46,7 +48,10 @@ impl Output {
             Output::Stdout => to_stdout(text, common),
             Output::File(path) => replace(path, plain().as_bytes()).map_err(failed(path)),
             Output::Special(path) => unless_closed(
-                File::options().write(true).open(path).and_then(|mut file| file.write_all(plain().as_bytes())),
+                File::options()
+                    .write(true)
+                    .open(path)
+                    .and_then(|mut file| file.write_all(plain().as_bytes())),
             )
             .map_err(failed(path)),
         }
@@ -65,7 +70,9 @@ fn same_file(a: &fs::Metadata, b: &fs::Metadata) -> bool {
 /// Writes to standard output; a reader that went away has read what it wanted.
 pub fn to_stdout(text: &str, common: Common) -> Result<(), Failure> {
     let mut stdout = anstream::AutoStream::new(io::stdout(), common.color.choice()).lock();
-    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    let written = stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush());
     unless_closed(written).map_err(Failure::Stdout)
 }
 
@@ -78,7 +85,9 @@ fn unless_closed(written: io::Result<()>) -> io::Result<()> {
 
 /// Puts a file in place in one step, so that no reader ever sees half of it.
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     let mode = fs::metadata(path).map_or(0o666, |there| there.mode() & 0o777);
     let mut file = tempfile::Builder::new()

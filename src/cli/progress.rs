@@ -25,12 +25,12 @@ impl Progress {
             true => ProgressDrawTarget::hidden(),
             false => ProgressDrawTarget::stderr_with_hz(10),
         };
-        let bar = ProgressBar::with_draw_target(Some(bytes), target);
+        // Only the builder methods: the setters draw at once.
+        let mut bar = ProgressBar::with_draw_target(Some(bytes), target).with_prefix(phase);
         let template = "{prefix:>9} [{bar:32}] {binary_bytes}/{binary_total_bytes} {eta}";
         if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style.progress_chars("=> "));
+            bar = bar.with_style(style.progress_chars("=> "));
         }
-        bar.set_prefix(phase);
         Self {
             bar,
             started: Instant::now(),
@@ -40,7 +40,10 @@ impl Progress {
 
     /// So many more bytes are done.
     pub fn tick(&self, bytes: u64) {
-        let done = self.done.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        let done = self
+            .done
+            .fetch_add(bytes, Ordering::Relaxed)
+            .saturating_add(bytes);
         if self.started.elapsed() < PATIENCE {
             return;
         }
@@ -54,6 +57,8 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        self.bar.finish_and_clear();
+        if self.started.elapsed() >= PATIENCE {
+            self.bar.finish_and_clear();
+        }
     }
 }

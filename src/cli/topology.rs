@@ -57,9 +57,11 @@ impl Topology {
         let bytes = std::fs::metadata(file).map_or(0, |meta| meta.len());
         let progress = Progress::new("surveying", bytes, common);
         match pipeline::open(file, &options, &|n| progress.tick(n)) {
-            Ok((trace, survey)) => {
-                Ok(pipeline::resolve_topology(&trace, &survey, self.topology.as_deref())?)
-            }
+            Ok((trace, survey)) => Ok(pipeline::resolve_topology(
+                &trace,
+                &survey,
+                self.topology.as_deref(),
+            )?),
             Err(OpenError::WrongKind { .. } | OpenError::Directory { .. }) => self.of_source(file),
             Err(error) => Err(error.into()),
         }
@@ -73,6 +75,10 @@ impl Topology {
             });
         }
         let (facts, kind) = read_path(file)?;
-        Ok(Machine::new(facts, format!("{} ({kind})", file.display()), &[]))
+        Ok(Machine::new(
+            facts,
+            format!("{} ({kind})", file.display()),
+            &[],
+        ))
     }
 }

@@ -72,9 +72,17 @@ fn scaled(number: &str, scale: i64) -> Option<i64> {
     if (whole.is_empty() && fraction.is_empty()) || !digits(whole) || !digits(fraction) {
         return None;
     }
-    let whole: i64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    let whole: i64 = if whole.is_empty() {
+        0
+    } else {
+        whole.parse().ok()?
+    };
     let fraction = fraction.trim_end_matches('0');
-    let part: i64 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
+    let part: i64 = if fraction.is_empty() {
+        0
+    } else {
+        fraction.parse().ok()?
+    };
     let below = 10_i64.checked_pow(u32::try_from(fraction.len()).ok()?)?;
     let part = part.checked_mul(scale)?;
     if part % below != 0 {
@@ -136,13 +144,30 @@ mod tests {
             ("1min", TimePoint::AfterStart(60_000_000_000)),
             ("3 µs", TimePoint::AfterStart(3_000)),
             ("-200ms", TimePoint::BeforeEnd(200_000_000)),
-            ("marker:window-start", TimePoint::Marker("window-start".to_owned())),
+            (
+                "marker:window-start",
+                TimePoint::Marker("window-start".to_owned()),
+            ),
         ];
         for (text, point) in cases {
             assert_eq!(time(text), Ok(point), "{text}");
         }
-        let wrong = ["", "-", "+", ".", "1e3", "1.5.2", "--5", "+-5", "ten", "5 hours", "marker:", "0.5ns",
-            "9999999999999999999", "1.00000000000000000000000001"];
+        let wrong = [
+            "",
+            "-",
+            "+",
+            ".",
+            "1e3",
+            "1.5.2",
+            "--5",
+            "+-5",
+            "ten",
+            "5 hours",
+            "marker:",
+            "0.5ns",
+            "9999999999999999999",
+            "1.00000000000000000000000001",
+        ];
         for text in wrong {
             assert!(time(text).is_err(), "{text}");
         }
@@ -159,7 +184,10 @@ mod tests {
     fn other_values() {
         assert_eq!(cpus("0-2,8"), Ok(vec![0, 1, 2, 8]));
         assert!(cpus("").is_err() && cpus("a").is_err());
-        assert_eq!((kernel_model("6.12"), kernel_model("v5.4")), (Ok((6, 12)), Ok((5, 4))));
+        assert_eq!(
+            (kernel_model("6.12"), kernel_model("v5.4")),
+            (Ok((6, 12)), Ok((5, 4)))
+        );
         assert!(kernel_model("6").is_err());
     }
 }

@@ -131,10 +131,7 @@ impl CpuSet {
 
     #[inline]
     pub fn intersects(&self, other: &CpuSet) -> bool {
-        self.words
-            .iter()
-            .zip(&other.words)
-            .any(|(a, b)| a & b != 0)
+        self.words.iter().zip(&other.words).any(|(a, b)| a & b != 0)
     }
 
     /// Whether every CPU of this set is in the other.
@@ -212,7 +209,10 @@ mod tests {
     fn sparse_ids_get_dense_numbers() {
         let map = CpuMap::new(vec![300, 2, 2, 70_000]);
         assert_eq!(map.ids(), [2, 300]);
-        assert_eq!((map.index(300), map.index(3), map.index(9999)), (Some(1), None, None));
+        assert_eq!(
+            (map.index(300), map.index(3), map.index(9999)),
+            (Some(1), None, None)
+        );
         assert_eq!(map.id(1), 300);
     }
 

@@ -146,14 +146,18 @@ impl<'a, S: Sink> Replay<'a, S> {
         match &event.payload {
             Payload::Switch { .. } => self.switch(cpu, event),
             Payload::Waking(w) => {
-                if let Some(info) = self.resolver.take_wake() {
+                let info = self.resolver.take_wake();
+                if let Some(info) = info.filter(|_| w.pid > 0) {
                     self.waking(cpu, event, w, info);
                 }
             }
-            Payload::Wakeup(w) => self.wakeup(cpu, event, w),
+            // An idle task is a CPU's state: it neither waits nor sleeps.
+            Payload::Wakeup(w) if w.pid > 0 => self.wakeup(cpu, event, w),
             Payload::WakeupNew(w) => {
                 let info = self.resolver.take_wake();
-                self.wakeup_new(cpu, event, w, info);
+                if w.pid > 0 {
+                    self.wakeup_new(cpu, event, w, info);
+                }
             }
             Payload::Migrate { .. } => self.migrate(cpu, event),
             Payload::LossBegin { count } => self.begin_gap(cpu, *count),
@@ -170,16 +174,22 @@ impl<'a, S: Sink> Replay<'a, S> {
                 child_pid,
                 child_comm,
                 ..
-            } => {
+            } if *child_pid > 0 => {
+                if let Some(former) = self.tasks.find(*child_pid) {
+                    self.retire(former);
+                }
                 let child = self.tasks.fresh(*child_pid);
                 self.rename(child, *child_comm);
             }
-            Payload::Exec { pid, old_pid } if pid != old_pid => {
+            Payload::Exec { pid, old_pid } if pid != old_pid && *pid > 0 => {
+                if let Some(leader) = self.tasks.find(*pid) {
+                    self.retire(leader);
+                }
                 self.tasks.take_over(*pid, *old_pid);
             }
-            Payload::Exit { pid, comm } => {
-                let task = self.task(*pid, *comm);
-                self.tasks[task].exiting = true;
+            // It may still block while it closes its files: its end is a switch-out as a dead task.
+            Payload::Exit { pid, comm } if *pid > 0 => {
+                self.task(*pid, *comm);
             }
             Payload::TaskName { tgid, tid, comm } if *tid > 0 => {
                 let task = self.task(*tid, *comm);
@@ -296,6 +306,7 @@ impl<'a, S: Sink> Replay<'a, S> {
             return;
         }
         self.set_first_current(cpu, event.pid);
+        self.settle();
     }
 
     fn set_first_current(&mut self, cpu: usize, pid: i32) {
@@ -324,6 +335,14 @@ impl<'a, S: Sink> Replay<'a, S> {
         task
     }
 
+    /// The task is gone, though its end was not recorded.
+    pub(super) fn retire(&mut self, task: TaskId) {
+        self.leave_wherever(task);
+        self.withdraw_wake(task);
+        self.forget_run(task);
+        self.tasks[task].state = TaskState::Dead;
+    }
+
     /// Hook for a task's first sight; its masks are looked up when first needed.
     fn adopt(&mut self, task: TaskId) {
         self.tasks[task].seen_until = i64::MIN;
@@ -337,7 +356,9 @@ impl<'a, S: Sink> Replay<'a, S> {
         self.tasks[task].bound_to = bound.filter(|&cpu| {
             let mut only = CpuSet::empty(self.machine.cpus.len());
             only.insert(cpu);
-            self.survey.seen(pid, self.now, &self.machine.cpus).is_subset(&only)
+            self.survey
+                .seen(pid, self.now, &self.machine.cpus)
+                .is_subset(&only)
         });
     }
 
@@ -392,7 +413,10 @@ impl<'a, S: Sink> Replay<'a, S> {
     /// The task joins those that wait on `cpu`.
     pub(super) fn start_waiting(&mut self, task: TaskId, cpu: usize) {
         let masks = self.masks_of(task);
-        let waiting = Waiting { task: task.0, masks };
+        let waiting = Waiting {
+            task: task.0,
+            masks,
+        };
         let at = self.ledger.start_waiting(cpu, waiting);
         self.tasks[task].waiting_at = Some(at);
     }
@@ -417,6 +441,15 @@ impl<'a, S: Sink> Replay<'a, S> {
         if !self.ended.is_empty() {
             self.complete_ended();
         }
+    }
+
+    /// Charges what was lost up to now to the waits that are open now.
+    pub(super) fn flush_lost(&mut self) {
+        let now = self.now;
+        let (tasks, waits, ledger) = (&mut self.tasks, &mut self.waits, &mut self.ledger);
+        ledger.flush(now, &mut |reading, task, ns| {
+            charge(tasks, waits, reading, TaskId(task), ns);
+        });
     }
 
     /// Ends everything that is still open at the trace's end.
@@ -492,13 +525,7 @@ impl<'a, S: Sink> Replay<'a, S> {
 }
 
 /// Adds a share of lost time to a task and to its open wait.
-fn charge(
-    tasks: &mut Tasks,
-    waits: &mut Slab<Wait>,
-    reading: Reading,
-    task: TaskId,
-    ns: i64,
-) {
+fn charge(tasks: &mut Tasks, waits: &mut Slab<Wait>, reading: Reading, task: TaskId, ns: i64) {
     tasks[task].totals.lost_ns[reading] += ns;
     if let Some(wait) = tasks[task].wait.and_then(|slot| waits.get_mut(slot)) {
         wait.lost_ns[reading] += ns;

@@ -17,7 +17,7 @@ impl<S: Sink> Replay<'_, S> {
         self.cpus[cpu].gap_since = Some((self.now, count));
         if let Current::Task(task) = self.cpus[cpu].current {
             self.stop_running(cpu, task, None);
-            self.close_run(task);
+            self.forget_run(task);
             self.tasks[task].state = TaskState::Unknown;
         }
         for task in std::mem::take(&mut self.cpus[cpu].queued) {

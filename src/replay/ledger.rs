@@ -185,12 +185,7 @@ impl Ledger {
     /// Brings the matching up to date after an event. `lost(reading, task, ns)` is told each share as it is
     /// final.
     #[inline]
-    pub fn settle(
-        &mut self,
-        now: i64,
-        masks: &MaskTable,
-        lost: &mut dyn FnMut(Reading, u32, i64),
-    ) {
+    pub fn settle(&mut self, now: i64, masks: &MaskTable, lost: &mut dyn FnMut(Reading, u32, i64)) {
         if !self.dirty {
             return;
         }
@@ -279,7 +274,9 @@ impl Ledger {
         group(&mut groups, far.into_iter());
         cpus.sort_by_key(|&cpu| (!self.whole_core(cpu), cpu));
         self.matcher.solve(&cpus, &groups, masks, None);
-        found.extend(self.matcher.components(&cpus, &groups, masks));
+        for component in self.matcher.components(&cpus, &groups, masks) {
+            merge(found, component);
+        }
         for index in 0..self.matcher.matched_cpus.len() {
             let cpu = self.matcher.matched_cpus[index];
             self.set_row(reading, cpu, LedgerRow::WaitingMachine, now);
@@ -316,8 +313,20 @@ impl Ledger {
         let mut kept = Vec::with_capacity(found.len());
         for component in found {
             match old.iter().position(|o| o.component == component) {
-                Some(at) => kept.push((at, Open { since: old[at].since, component })),
-                None => kept.push((usize::MAX, Open { since: now, component })),
+                Some(at) => kept.push((
+                    at,
+                    Open {
+                        since: old[at].since,
+                        component,
+                    },
+                )),
+                None => kept.push((
+                    usize::MAX,
+                    Open {
+                        since: now,
+                        component,
+                    },
+                )),
             }
         }
         for (at, closed) in old.iter().enumerate() {
@@ -326,6 +335,17 @@ impl Ledger {
             }
         }
         *open = kept.into_iter().map(|(_, o)| o).collect();
+    }
+
+    /// Shares out what was lost so far, so that a wait can be given up in the middle of an event.
+    pub fn flush(&mut self, now: i64, lost: &mut dyn FnMut(Reading, u32, i64)) {
+        let window = self.window;
+        for reading in [Reading::Seen, Reading::Any] {
+            for open in &mut self.accounts[reading].open {
+                open.share_out(window, now, |task, ns| lost(reading, task, ns));
+                open.since = now;
+            }
+        }
     }
 
     /// Closes both accounts at the trace's end.
@@ -362,6 +382,26 @@ impl Open {
             lost(task, until(to) - until(from));
         }
     }
+}
+
+/// Adds a component across LLCs: with those inside LLCs whose tasks it shares it is one.
+fn merge(found: &mut Vec<Component>, mut across: Component) {
+    let mut tasks = across.tasks.clone();
+    found.retain(|inside| {
+        let shared = inside
+            .tasks
+            .iter()
+            .any(|t| across.tasks.binary_search(t).is_ok());
+        if shared {
+            across.matched += inside.matched;
+            tasks.extend(&inside.tasks);
+        }
+        !shared
+    });
+    tasks.sort_unstable();
+    tasks.dedup();
+    across.tasks = tasks;
+    found.push(across);
 }
 
 /// Sorts tasks into groups of one mask, reusing the groups' storage.

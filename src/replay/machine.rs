@@ -187,7 +187,11 @@ impl BusyMeter {
         if now.saturating_sub(last) >= BUSY_SPAN_NS / 16 {
             self.history.push_back((now, self.total_ns));
             // One entry from before the span stays, to measure from.
-            while self.history.get(1).is_some_and(|&(ts, _)| ts <= now - BUSY_SPAN_NS) {
+            while self
+                .history
+                .get(1)
+                .is_some_and(|&(ts, _)| ts <= now - BUSY_SPAN_NS)
+            {
                 self.history.pop_front();
             }
         }
@@ -197,13 +201,16 @@ impl BusyMeter {
     pub fn percent(&mut self, now: i64) -> Option<u8> {
         self.advance(now);
         let &(ts, total) = self.history.front()?;
-        let span = now - ts;
-        if span < BUSY_SPAN_NS || self.cpus == 0 {
+        let &(next_ts, next_total) = self.history.get(1).unwrap_or(&(now, self.total_ns));
+        let from = now - BUSY_SPAN_NS;
+        if ts > from || self.cpus == 0 {
             return None;
         }
-        // What ran between that entry and the span's start is taken as even.
-        let busy = self.total_ns - total;
-        u8::try_from(busy.saturating_mul(100) / (span.saturating_mul(i64::from(self.cpus)))).ok()
+        // What ran between the entries around the span's start is taken as even.
+        let between = (next_ts - ts).max(1);
+        let before = total + (next_total - total) * (from.min(next_ts) - ts) / between;
+        let busy = self.total_ns - before;
+        u8::try_from(busy.saturating_mul(100) / (BUSY_SPAN_NS * i64::from(self.cpus))).ok()
     }
 }
 

@@ -143,13 +143,7 @@ impl Matcher {
         self.order = order;
     }
 
-    fn seat_task(
-        &mut self,
-        g: usize,
-        cpus: &[usize],
-        groups: &[Group],
-        masks: &MaskTable,
-    ) -> bool {
+    fn seat_task(&mut self, g: usize, cpus: &[usize], groups: &[Group], masks: &MaskTable) -> bool {
         self.visited[g] = true;
         let allowed = masks.get(groups[g].mask.unwrap_or(MaskId::ALL));
         let usable = |slot: &usize| allowed.contains(cpus[*slot]);
@@ -185,10 +179,7 @@ impl Matcher {
         for &cpu in cpus {
             let mut first = None;
             for (g, group) in groups.iter().enumerate() {
-                if masks
-                    .get(group.mask.unwrap_or(MaskId::ALL))
-                    .contains(cpu)
-                {
+                if masks.get(group.mask.unwrap_or(MaskId::ALL)).contains(cpu) {
                     match first {
                         None => first = Some(g),
                         Some(f) => self.join(f, g),
@@ -251,13 +242,18 @@ mod tests {
         let mut next = 0;
         for &(bits, count) in wanted {
             let mut mask = CpuSet::empty(cpus);
-            (0..cpus).filter(|c| bits >> c & 1 == 1).for_each(|c| mask.insert(c));
+            (0..cpus)
+                .filter(|c| bits >> c & 1 == 1)
+                .for_each(|c| mask.insert(c));
             let id = masks.intern(mask);
             let tasks: Vec<u32> = (next..next + count as u32).collect();
             next += count as u32;
             match groups.iter_mut().find(|g| g.mask == Some(id)) {
                 Some(group) => group.tasks.extend(tasks),
-                None => groups.push(Group { mask: Some(id), tasks }),
+                None => groups.push(Group {
+                    mask: Some(id),
+                    tasks,
+                }),
             }
         }
         (masks, groups)
@@ -343,8 +339,14 @@ mod tests {
         assert_eq!(
             parts,
             [
-                Component { matched: 1, tasks: vec![0, 1] },
-                Component { matched: 1, tasks: vec![2] },
+                Component {
+                    matched: 1,
+                    tasks: vec![0, 1]
+                },
+                Component {
+                    matched: 1,
+                    tasks: vec![2]
+                },
             ]
         );
     }

@@ -36,7 +36,9 @@ impl KernelModel {
         }
         let proven = FIRST_SEEN
             .iter()
-            .filter(|(system, name, _)| types.iter().any(|t| t.system == *system && t.name == *name))
+            .filter(|(system, name, _)| {
+                types.iter().any(|t| t.system == *system && t.name == *name)
+            })
             .max_by_key(|(_, _, version)| *version);
         let named = release.and_then(|r| parse_version(r).map(|v| (v, r)));
         match (named, proven) {

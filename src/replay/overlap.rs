@@ -20,12 +20,16 @@ impl<S: Sink> Replay<'_, S> {
 
     /// Starts to watch the waker of a wakeup.
     pub(super) fn await_overlap(&mut self, slot: usize) {
-        let open = &self.wakes[slot];
+        let open = &mut self.wakes[slot];
+        if std::mem::replace(&mut open.overlap_watched, true) {
+            return;
+        }
         let Some(waker) = open.row.waker.filter(|&w| w != open.row.wakee) else {
             return;
         };
         if self.tasks[waker].overlaps.len() >= WATCHED {
             self.counts.censored_overlaps += 1;
+            self.wakes[slot].row.overlap_censored = true;
             return;
         }
         self.tasks[waker].overlaps.push(slot);
@@ -90,6 +94,23 @@ impl<S: Sink> Replay<'_, S> {
             }
         }
         self.emit_if_complete(slot);
+    }
+
+    /// What the task did on its CPU from here on was not recorded: neither its run nor what it could have
+    /// run beside its wakees is known.
+    pub(super) fn forget_run(&mut self, task: TaskId) {
+        if let Some(slot) = self.tasks[task].wake.take() {
+            self.end_run_unknown(slot);
+        }
+        for slot in std::mem::take(&mut self.tasks[task].overlaps) {
+            let open = self.wakes.get_mut(slot);
+            let Some(open) = open.filter(|w| w.row.waker == Some(task) && w.awaits_overlap) else {
+                continue;
+            };
+            open.awaits_overlap = false;
+            self.counts.censored_overlaps += 1;
+            self.emit_if_complete(slot);
+        }
     }
 
     /// The task was woken again although its run had not ended by the events.

@@ -209,7 +209,11 @@ impl Resolver {
             Payload::CsdQueue { cpu: target, .. } => {
                 self.sent(cpu, |info| &mut info.queued_to, (event.ts, *target));
             }
-            Payload::IpiSendCpu { cpu: target, .. } => self.ipi_sent(cpu, event.ts, *target),
+            Payload::IpiSendCpu {
+                cpu: target,
+                callback,
+                ..
+            } => self.ipi_sent(cpu, (event.ts, *target), *callback),
             Payload::WakeIdleWithoutIpi { cpu: target } => {
                 self.sent(cpu, |info| &mut info.polled, (event.ts, *target));
             }
@@ -322,14 +326,18 @@ impl Resolver {
         }
     }
 
-    fn ipi_sent(&mut self, cpu: u32, ts: i64, target: u32) {
+    fn ipi_sent(&mut self, cpu: u32, what: (i64, u32), callback: u64) {
         let number = self.cpu(cpu).open;
+        // A reschedule interrupt has no callback, and no queueing before it.
         let queueing = self.recorded.first_send_is_queueing
-            && self.info(number).is_some_and(|info| info.queued_to.is_none());
+            && callback != 0
+            && self
+                .info(number)
+                .is_some_and(|info| info.queued_to.is_none());
         if queueing {
-            self.sent(cpu, |info| &mut info.queued_to, (ts, target));
+            self.sent(cpu, |info| &mut info.queued_to, what);
         } else {
-            self.sent(cpu, |info| &mut info.ipi_to, (ts, target));
+            self.sent(cpu, |info| &mut info.ipi_to, what);
         }
     }
 

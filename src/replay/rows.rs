@@ -49,7 +49,7 @@ pub struct WakeupRow {
     pub wakee_run_ns: Option<i64>,
     /// How long waker and wakee could have run side by side.
     pub overlap_ns: Option<i64>,
-    /// Whether [`overlap_ns`](Self::overlap_ns) is only a lower bound.
+    /// Whether [`overlap_ns`](Self::overlap_ns) is missing because the waker had too many wakees to watch.
     pub overlap_censored: bool,
     /// The kernel's own choice, where the probe recorded it: previous and chosen CPU.
     pub probed: Option<(u32, u32)>,

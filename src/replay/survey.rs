@@ -205,6 +205,7 @@ struct Part {
     /// By CPU: the task that last woke the stopper there.
     stopper_waker: FxHashMap<u32, i32>,
     current: Option<CpuSurvey>,
+    after_gap: bool,
 }
 
 impl Part {
@@ -217,6 +218,7 @@ impl Part {
             named: CpuSet::empty(MAX_CPU_ID as usize + 1),
             stopper_waker: FxHashMap::default(),
             current: None,
+            after_gap: false,
         }
     }
 
@@ -234,12 +236,23 @@ impl Part {
 
     #[inline]
     fn event(&mut self, event: &Event) {
+        if event.type_index != NO_TYPE {
+            self.count(event);
+        }
         if event.cpu > MAX_CPU_ID {
             self.survey.bad_cpus += 1;
             return;
         }
         if event.type_index != NO_TYPE {
-            self.count(event);
+            let cpu = self.cpu(event);
+            cpu.events += 1;
+            cpu.last_ns = cpu.last_ns.max(event.ts);
+            // How the task came to its CPU was not recorded.
+            let first = self.current.as_ref().is_some_and(|c| c.events == 1);
+            if (first || self.after_gap) && event.pid > 0 {
+                self.sight(event.pid, event.cpu, event.ts);
+            }
+            self.after_gap = false;
         }
         self.payload(event);
     }
@@ -252,9 +265,6 @@ impl Part {
         }
         let span = self.survey.span.get_or_insert((event.ts, event.ts));
         *span = (span.0.min(event.ts), span.1.max(event.ts));
-        let cpu = self.cpu(event);
-        cpu.events += 1;
-        cpu.last_ns = cpu.last_ns.max(event.ts);
     }
 
     #[inline]
@@ -276,15 +286,7 @@ impl Part {
     #[inline]
     fn payload(&mut self, event: &Event) {
         match &event.payload {
-            Payload::Switch {
-                prev_pid, next_pid, ..
-            } => {
-                let first = self.current.as_ref().is_some_and(|c| c.events == 1);
-                if first {
-                    self.sight(*prev_pid, event.cpu, event.ts);
-                }
-                self.sight(*next_pid, event.cpu, event.ts);
-            }
+            Payload::Switch { next_pid, .. } => self.sight(*next_pid, event.cpu, event.ts),
             Payload::Wakeup(wake) | Payload::WakeupNew(wake) => {
                 self.sight(wake.pid, wake.target_cpu, event.ts);
             }
@@ -315,6 +317,7 @@ impl Part {
                 self.break_at(pid, event.ts);
             }
             Payload::LossBegin { count } => {
+                self.after_gap = true;
                 let cpu = self.cpu(event);
                 match count {
                     Some(count) => cpu.lost_events += count,

@@ -35,7 +35,6 @@ impl<S: Sink> Replay<'_, S> {
             self.switch_out(cpu, prev, prev_state);
         } else {
             self.expect_current(cpu, Current::Nothing);
-            self.end_nothing(cpu);
         }
         if next_pid > 0 {
             let next = self.task(next_pid, next_comm);
@@ -57,6 +56,7 @@ impl<S: Sink> Replay<'_, S> {
         self.end_nothing(cpu);
         if let Current::Task(wrong) = self.cpus[cpu].current {
             self.stop_running(cpu, wrong, None);
+            self.forget_run(wrong);
             self.tasks[wrong].state = TaskState::Unknown;
         }
         match current {
@@ -76,9 +76,13 @@ impl<S: Sink> Replay<'_, S> {
         }
         self.tasks[task].last_out = Some((now, state, cpu));
         let runnable = state.runnable() || self.woken_while_running(task);
-        let gone = matches!(state.letter, b'X' | b'Z') || self.tasks[task].exiting;
+        // `x` is TASK_DEAD, as kernels before 4.14 show it.
+        let gone = matches!(state.letter, b'X' | b'Z' | b'x');
         self.overlap_at_switch_out(task, !runnable);
-        if let Some(target) = self.on_its_way(task) {
+        // A task woken as it leaves shows `R` only on kernels that read its state late; else it was preempted.
+        let slept = !state.runnable()
+            || (!state.preempted && self.config.model.sleeper_may_show_runnable());
+        if let Some(target) = self.on_its_way(task).filter(|_| slept) {
             // A waker marked it before it was off its CPU (since 5.8): it is not queued here.
             self.tasks[task].state = TaskState::Transit { cpu: target };
             self.cpus[target].transit += 1;
@@ -114,6 +118,7 @@ impl<S: Sink> Replay<'_, S> {
                 self.counts.switch_mismatches += 1;
                 if at != cpu {
                     self.stop_running(at, task, None);
+                    self.forget_run(task);
                     self.forget_current(at);
                 }
             }
@@ -125,6 +130,12 @@ impl<S: Sink> Replay<'_, S> {
 
     fn infer_migration(&mut self, task: TaskId, from: usize, to: usize) {
         self.counts.inferred_migrations += 1;
+        if self.config.window.contains(self.now) {
+            self.tasks[task].totals.migrations += 1;
+        }
+        if let Some(wait) = self.wait_of(task) {
+            wait.moves += 1;
+        }
         self.sink.migration(&MigrationRow {
             ts_ns: self.now,
             task,
@@ -206,6 +217,7 @@ impl<S: Sink> Replay<'_, S> {
         match self.tasks[task].state {
             TaskState::Running { cpu, .. } => {
                 self.stop_running(cpu, task, None);
+                self.forget_run(task);
                 self.forget_current(cpu);
             }
             TaskState::Queued { .. } => self.void_wait(task),

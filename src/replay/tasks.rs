@@ -16,12 +16,22 @@ const FORMER_NAMES: usize = 8;
 pub enum TaskState {
     /// Not seen yet, or last seen before a gap.
     Unknown,
-    Running { cpu: usize, since: i64 },
-    Queued { cpu: usize },
+    Running {
+        cpu: usize,
+        since: i64,
+    },
+    Queued {
+        cpu: usize,
+    },
     /// Woken, on the way to the CPU, not enqueued yet.
-    Transit { cpu: usize },
+    Transit {
+        cpu: usize,
+    },
     /// Queued by the events, although its CPU found nothing runnable.
-    Withheld { cpu: usize, since: i64 },
+    Withheld {
+        cpu: usize,
+        since: i64,
+    },
     Blocked,
     Dead,
 }
@@ -54,8 +64,6 @@ pub struct Task {
     pub on_cpu_ns: i64,
     /// [`on_cpu_ns`](Self::on_cpu_ns) when it last woke.
     pub on_cpu_at_wake_ns: i64,
-    /// `sched_process_exit` seen: its next switch-out is its last.
-    pub exiting: bool,
     /// Position in its LLC's list of waiting tasks.
     pub waiting_at: Option<usize>,
     /// Open wakeups that this task made, whose overlap with it is not decided yet.
@@ -97,11 +105,15 @@ impl Task {
             wait: None,
             on_cpu_ns: 0,
             on_cpu_at_wake_ns: 0,
-            exiting: false,
             waiting_at: None,
             overlaps: Vec::new(),
             totals: Totals::default(),
         }
+    }
+
+    /// Whether it did anything yet that a task just forked has not done.
+    pub fn has_lived(&self) -> bool {
+        self.state != TaskState::Unknown || self.last_out.is_some() || self.on_cpu_ns > 0
     }
 
     /// Fair by priority; sched_ext and SCHED_IDLE tasks look the same.
@@ -144,6 +156,12 @@ impl Tasks {
             }
         }
         (self.fresh(pid), true)
+    }
+
+    /// The living task behind a pid.
+    pub fn find(&self, pid: i32) -> Option<TaskId> {
+        let id = *self.by_pid.get(&pid)?;
+        (self[id].state != TaskState::Dead).then_some(id)
     }
 
     /// A new task under a pid, whatever had it before.

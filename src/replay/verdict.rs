@@ -88,7 +88,9 @@ impl Snapshots {
 
     /// When a choice will have settled.
     pub fn deadline(&self, choice: &Choice) -> i64 {
-        choice.sets.map_or(i64::MIN, |slot| self.sets[slot].deadline)
+        choice
+            .sets
+            .map_or(i64::MIN, |slot| self.sets[slot].deadline)
     }
 }
 
@@ -159,7 +161,12 @@ impl<S: Sink> Replay<'_, S> {
         let mut found = Pair([false, false]);
         let mut missing = 2;
         for (cpu, state) in self.cpus.iter().enumerate() {
-            let idle = self.ledger.available().contains(cpu) || state.available_until > since;
+            // A CPU that becomes idle in the instant in which the wait ends was not idle during it.
+            let idle = if self.ledger.available().contains(cpu) {
+                state.available_since < self.now || state.available_until > since
+            } else {
+                state.available_until > since
+            };
             if !idle {
                 continue;
             }

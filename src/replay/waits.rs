@@ -138,7 +138,7 @@ impl<S: Sink> Replay<'_, S> {
         }
     }
 
-    fn wait_of(&mut self, task: TaskId) -> Option<&mut Wait> {
+    pub(super) fn wait_of(&mut self, task: TaskId) -> Option<&mut Wait> {
         self.tasks[task]
             .wait
             .and_then(|slot| self.waits.get_mut(slot))
@@ -282,6 +282,10 @@ impl<S: Sink> Replay<'_, S> {
     }
 
     fn discard_wait(&mut self, task: TaskId) {
+        if self.tasks[task].wait.is_none() {
+            return;
+        }
+        self.flush_lost();
         let Some(slot) = self.tasks[task].wait.take() else {
             return;
         };
@@ -341,6 +345,9 @@ impl<S: Sink> Replay<'_, S> {
         else {
             return;
         };
+        if pid <= 0 {
+            return;
+        }
         let task = self.task(pid, comm);
         self.tasks[task].prio = prio;
         let index = |id| self.machine.cpus.index(id);

@@ -25,6 +25,8 @@ pub struct OpenWake {
     pub info: Option<WakeInfo>,
     pub waker_cpu: usize,
     pub no_selection: bool,
+    /// It may have been the requeue of a delayed task, for which no CPU was chosen.
+    may_be_requeue: bool,
     pub kthread_stacked: bool,
     /// The wakee was on a CPU at the waking.
     was_running: bool,
@@ -36,6 +38,8 @@ pub struct OpenWake {
     pub awaits_run: bool,
     /// The overlap with the waker is not decided.
     pub awaits_overlap: bool,
+    /// The waker is watched, or was.
+    pub overlap_watched: bool,
     /// The waker's on-CPU time at the waking.
     pub waker_on_cpu_ns: i64,
     /// The waker's on-CPU time from the waking until it blocked, once it has.
@@ -71,6 +75,8 @@ impl<S: Sink> Replay<'_, S> {
             return;
         };
         self.tasks[wakee].waking = Some(slot);
+        // Watched from now on: the waker may block before a queued wakee is enqueued.
+        self.await_overlap(slot);
         if let Some(ts) = choice_ns {
             self.choices.push(Reverse((ts, slot, serial)));
         }
@@ -134,12 +140,14 @@ impl<S: Sink> Replay<'_, S> {
             info: None,
             waker_cpu: cpu,
             no_selection: false,
+            may_be_requeue: false,
             kthread_stacked: false,
             was_running: false,
             by_itself: false,
             awaits_verdict: false,
             awaits_run: false,
             awaits_overlap: false,
+            overlap_watched: false,
             waker_on_cpu_ns: waker.map_or(0, |w| self.on_cpu_ns(w)),
             waker_rest_ns: None,
             enqueued_on_cpu: false,
@@ -211,11 +219,28 @@ impl<S: Sink> Replay<'_, S> {
         }
     }
 
+    /// Whether the events leave open that no CPU was chosen: on another CPU, or on the waker's own.
+    fn may_be_requeue(&self, slot: usize, class: Class, enqueue: Enqueue) -> bool {
+        let open = &self.wakes[slot];
+        let probed = open.info.as_ref().is_some_and(|i| i.probe.is_some());
+        let prev = open.row.prev_cpu.unwrap_or(u32::MAX);
+        let chosen = self.machine.cpus.index(enqueue.chosen);
+        match class {
+            Class::DirectOrDelayed => true,
+            Class::Local => {
+                !probed && chosen.is_some_and(|c| self.may_be_delayed(open.row.wakee, prev, c))
+            }
+            _ => false,
+        }
+    }
+
     /// Takes the wakee out of the state it was in, unless the wakeup finds it still running or queued.
     fn before_enqueue(&mut self, wakee: TaskId, waker_cpu: usize, enqueue: Option<Enqueue>) {
         match self.tasks[wakee].state {
             TaskState::Running { .. } => return,
-            TaskState::Queued { cpu } if self.still_queued(wakee, waker_cpu, cpu, enqueue) => return,
+            TaskState::Queued { cpu } if self.still_queued(wakee, waker_cpu, cpu, enqueue) => {
+                return;
+            }
             TaskState::Queued { .. } => self.void_wait(wakee),
             TaskState::Withheld { cpu, since } => self.end_withheld(wakee, cpu, since),
             TaskState::Transit { cpu } => self.leave_transit(wakee, cpu),
@@ -390,17 +415,21 @@ impl<S: Sink> Replay<'_, S> {
         wake: &Wake,
         info: Option<WakeInfo>,
     ) {
+        let former = self.tasks.find(wake.pid);
+        if let Some(former) = former.filter(|&task| self.tasks[task].has_lived()) {
+            self.retire(former);
+        }
         let wakee = self.task(wake.pid, wake.comm);
         self.tasks[wakee].prio = wake.prio;
         self.before_enqueue(wakee, cpu, None);
         let (context, waker) = self.waker_of(cpu, event.flags);
         let mut open = self.open_wake(cpu, wakee, waker, context, None);
         open.row.class = Class::New;
-        open.row.selection = Some(true);
         open.info = info;
         let slot = self.wakes.insert(open);
         if let Some(chosen) = self.machine.cpus.index(wake.target_cpu) {
-            self.note_choice(slot, chosen, wake.target_cpu, cpu, event.ts, false);
+            // `fork` left it on its parent's CPU, which is what the kernel calls its previous one.
+            self.note_choice(slot, chosen, event.cpu, cpu, event.ts, false);
         }
         let enqueue = Enqueue {
             ts: event.ts,
@@ -430,19 +459,21 @@ impl<S: Sink> Replay<'_, S> {
             && open.row.prev_cpu == Some(enqueue.chosen)
             && self.config.model.on_cpu_queueing();
         let selection = self.selection(slot, class, on_cpu_queued);
-        let no_selection = on_cpu_queued
-            || matches!(class, Class::SelfWake | Class::FastPath | Class::Delayed);
+        let no_selection =
+            on_cpu_queued || matches!(class, Class::SelfWake | Class::FastPath | Class::Delayed);
         let pinned = self.pinned(self.wakes[slot].row.wakee);
         let kthread_stacked = self.kthread_stacked(slot, enqueue);
+        let may_be_requeue = self.may_be_requeue(slot, class, enqueue);
         let open = &mut self.wakes[slot];
         open.row.class = class;
         open.row.path = path;
         open.row.waker_cost_ns = waker_cost;
         open.row.selection = selection;
         // With probes, a fair task that was not selected for and is not known to be pinned was delayed.
-        open.no_selection = no_selection
-            || (self.config.recorded.probes && selection == Some(false) && !pinned);
+        open.no_selection =
+            no_selection || (self.config.recorded.probes && selection == Some(false) && !pinned);
         open.kthread_stacked = kthread_stacked;
+        open.may_be_requeue = may_be_requeue;
         self.check_probe(slot, enqueue);
         self.note_direct_crossing(slot, class, enqueue);
         self.place(slot, enqueue, class);
@@ -567,8 +598,8 @@ impl<S: Sink> Replay<'_, S> {
             Class::SelfWake | Class::FastPath | Class::Delayed => Some(false),
             Class::Queued if on_cpu_queued => Some(false),
             Class::Local | Class::Direct | Class::Queued => Some(!self.pinned(wakee)),
-            Class::New => Some(true),
-            Class::DirectOrDelayed | Class::Anomaly | Class::Unknown => None,
+            // Fork balancing is no idle search.
+            Class::New | Class::DirectOrDelayed | Class::Anomaly | Class::Unknown => None,
         }
     }
 
@@ -681,7 +712,10 @@ impl<S: Sink> Replay<'_, S> {
     /// The task was switched in after its wait.
     pub(super) fn switched_in(&mut self, task: TaskId) {
         let now = self.now;
-        let Some(open) = self.tasks[task].wake.and_then(|slot| self.wakes.get_mut(slot)) else {
+        let Some(open) = self.tasks[task]
+            .wake
+            .and_then(|slot| self.wakes.get_mut(slot))
+        else {
             return;
         };
         if open.row.switch_in_ns.is_none() && open.awaits_verdict {
@@ -708,7 +742,10 @@ impl<S: Sink> Replay<'_, S> {
 
     /// Whether the enqueue of a wakeup came before the task was off its CPU.
     pub(super) fn woken_while_running(&mut self, task: TaskId) -> bool {
-        let Some(open) = self.tasks[task].wake.and_then(|slot| self.wakes.get_mut(slot)) else {
+        let Some(open) = self.tasks[task]
+            .wake
+            .and_then(|slot| self.wakes.get_mut(slot))
+        else {
             return false;
         };
         std::mem::take(&mut open.enqueued_on_cpu)
@@ -722,7 +759,11 @@ impl<S: Sink> Replay<'_, S> {
 
     /// The wait that a wakeup began is judged.
     pub(super) fn judge_wake(&mut self, slot: usize, wait: &Wait, verdict: Pair<Verdict>) {
-        let Some(open) = self.wakes.get_mut(slot).filter(|w| w.row.wakee == wait.task) else {
+        let Some(open) = self
+            .wakes
+            .get_mut(slot)
+            .filter(|w| w.row.wakee == wait.task)
+        else {
             return;
         };
         open.row.verdict = Pair(verdict.0.map(Some));
@@ -730,9 +771,11 @@ impl<S: Sink> Replay<'_, S> {
         open.row.wait_ns = self.config.window.clip(wait.start, end);
         open.row.lost_ns = wait.lost_ns;
         open.awaits_verdict = false;
-        if open.row.in_window && open.row.class == Class::DirectOrDelayed {
-            let any = verdict[super::words::Reading::Any];
-            let missed = matches!(any, Verdict::Prev | Verdict::Other | Verdict::OtherLlc);
+        if open.row.in_window && open.may_be_requeue {
+            let missed = matches!(
+                verdict[super::words::Reading::Any],
+                Verdict::Prev | Verdict::Other | Verdict::OtherLlc | Verdict::StackedPrev
+            );
             self.counts.ambiguous_misses += u64::from(missed);
         }
         self.emit_if_complete(slot);
@@ -747,8 +790,9 @@ impl<S: Sink> Replay<'_, S> {
         open.awaits_run = false;
         open.awaits_overlap = false;
         let wakee = open.row.wakee;
-        if self.tasks[wakee].wake == Some(slot) {
-            self.tasks[wakee].wake = None;
+        let task = &mut self.tasks[wakee];
+        for of_task in [&mut task.wake, &mut task.waking] {
+            of_task.take_if(|of_task| *of_task == slot);
         }
         self.emit_if_complete(slot);
     }
@@ -762,10 +806,10 @@ impl<S: Sink> Replay<'_, S> {
     }
 
     pub(super) fn emit_if_complete(&mut self, slot: usize) {
-        let done = self
-            .wakes
-            .get(slot)
-            .is_some_and(|w| !w.awaits_verdict && !w.awaits_run && !w.awaits_overlap);
+        let done = self.wakes.get(slot).is_some_and(|w| {
+            let under_way = self.tasks[w.row.wakee].waking == Some(slot);
+            !under_way && !w.awaits_verdict && !w.awaits_run && !w.awaits_overlap
+        });
         if done {
             self.emit_wake(slot);
         }

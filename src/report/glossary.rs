@@ -21,7 +21,11 @@ const fn term(word: &'static str, brief: &'static str, meaning: &'static str) ->
 
 /// The rows of the CPU-time ledger, in its order of precedence.
 pub const LEDGER: [Term; 7] = [
-    term("unknown", "events missing", "events were lost, the CPU was offline, or before its first event"),
+    term(
+        "unknown",
+        "events lost, or none yet",
+        "events were lost, the CPU was offline, or before its first event",
+    ),
     term("running", "a task ran", "a task ran"),
     term(
         "transit",
@@ -43,18 +47,30 @@ pub const LEDGER: [Term; 7] = [
         "idle, work in another LLC",
         "the CPU ran nothing and is matched to an eligible task queued in another LLC",
     ),
-    term("idle", "no work for it", "none of these: there was no work for it"),
+    term(
+        "idle",
+        "no work for it",
+        "none of these: there was no work for it",
+    ),
 ];
 
 /// Why a task waited: the first that matches.
 pub const VERDICTS: [Term; 14] = [
-    term("transit", "IPI and idle exit of its CPU", "its CPU ran nothing: the wait was IPI and idle exit"),
+    term(
+        "transit",
+        "IPI and idle exit of its CPU",
+        "its CPU ran nothing: the wait was IPI and idle exit",
+    ),
     term(
         "no-selection",
         "no CPU was chosen for it",
         "no CPU was chosen: still on its runqueue, a delayed dequeue, or queued behind on_cpu",
     ),
-    term("affinity", "CPUs idle, none allowed", "no idle CPU was allowed, though some were idle"),
+    term(
+        "affinity",
+        "CPUs idle, none allowed",
+        "no idle CPU was allowed, though some were idle",
+    ),
     term(
         "policy",
         "RT, deadline, ext, energy",
@@ -106,12 +122,20 @@ pub const VERDICTS: [Term; 14] = [
         "no CPU idle: not a loss",
         "no eligible CPU was idle during the whole wait: not a loss",
     ),
-    term("unknown", "needs the topology", "cannot be told without a topology, or without the wakeup's events"),
+    term(
+        "unknown",
+        "needs the topology",
+        "cannot be told without a topology, or without the wakeup's events",
+    ),
 ];
 
 /// By which road a wakeup reached the chosen CPU.
 pub const PATHS: [Term; 7] = [
-    term("queued-ipi", "wake list, IPI sent", "put on the chosen CPU's wake list, and an IPI sent"),
+    term(
+        "queued-ipi",
+        "wake list, IPI sent",
+        "put on the chosen CPU's wake list, and an IPI sent",
+    ),
     term(
         "queued-polling",
         "wake list, target polled",
@@ -122,35 +146,87 @@ pub const PATHS: [Term; 7] = [
         "wake list held one already",
         "put on a wake list that already held an entry, whose IPI served both",
     ),
-    term("direct-ipi", "waker enqueued, sent an IPI", "enqueued by the waker, which sent an IPI to have it run"),
-    term("direct-no-ipi", "waker enqueued, no IPI", "enqueued by the waker on another CPU, without an IPI"),
-    term("local", "enqueued on the waker's CPU", "enqueued by the waker on its own CPU"),
-    term("unknown", "no event tells", "no event tells whether an IPI was sent"),
+    term(
+        "direct-ipi",
+        "waker enqueued, sent an IPI",
+        "enqueued by the waker, which sent an IPI to have it run",
+    ),
+    term(
+        "direct-no-ipi",
+        "waker enqueued, no IPI",
+        "enqueued by the waker on another CPU, without an IPI",
+    ),
+    term(
+        "local",
+        "enqueued on the waker's CPU",
+        "enqueued by the waker on its own CPU",
+    ),
+    term(
+        "unknown",
+        "no event tells",
+        "no event tells whether an IPI was sent",
+    ),
 ];
 
 /// What kind of wakeup it was.
 pub const CLASSES: [Term; 10] = [
-    term("self", "a task woke itself", "a task woke itself: it had not left its CPU"),
-    term("fast_path", "still on its runqueue", "the wakee was still on its runqueue"),
-    term("local", "waker's own CPU", "enqueued by the waker on the waker's own CPU"),
-    term("direct", "enqueued by the waker", "enqueued by the waker on another CPU"),
-    term("queued", "by the wake list", "put on the wake list of the chosen CPU, which enqueued it"),
+    term(
+        "self",
+        "a task woke itself",
+        "a task woke itself: it had not left its CPU",
+    ),
+    term(
+        "fast_path",
+        "still on its runqueue",
+        "the wakee was still on its runqueue",
+    ),
+    term(
+        "local",
+        "waker's own CPU",
+        "enqueued by the waker on the waker's own CPU",
+    ),
+    term(
+        "direct",
+        "enqueued by the waker",
+        "enqueued by the waker on another CPU",
+    ),
+    term(
+        "queued",
+        "by the wake list",
+        "put on the wake list of the chosen CPU, which enqueued it",
+    ),
     term(
         "direct_or_delayed",
         "direct, or requeued",
         "direct, or a requeue of a task whose dequeue was delayed (6.12 and later)",
     ),
-    term("delayed", "requeued in place", "a requeue of a task whose dequeue was delayed: no CPU was chosen"),
+    term(
+        "delayed",
+        "requeued in place",
+        "a requeue of a task whose dequeue was delayed: no CPU was chosen",
+    ),
     term("new", "a new task", "a new task's first enqueue"),
-    term("anomaly", "events contradict", "the events contradict each other, or one is missing"),
-    term("unknown", "no event tells", "the trace lacks the event that would tell"),
+    term(
+        "anomaly",
+        "events contradict",
+        "the events contradict each other, or one is missing",
+    ),
+    term(
+        "unknown",
+        "no event tells",
+        "the trace lacks the event that would tell",
+    ),
 ];
 
 /// How far apart two CPUs are: the smallest thing they share.
 pub const DISTANCES: [Term; 7] = [
     term("same", "one CPU", "one and the same CPU"),
     term("smt", "one core", "two threads of one core"),
-    term("l2", "one L2 or cluster", "two cores that share an L2 or a cluster"),
+    term(
+        "l2",
+        "one L2 or cluster",
+        "two cores that share an L2 or a cluster",
+    ),
     term("llc", "one LLC", "two cores that share a last-level cache"),
     term("node", "other LLC, one node", "two LLCs of one NUMA node"),
     term("remote", "other node", "two NUMA nodes"),
@@ -161,13 +237,24 @@ pub const DISTANCES: [Term; 7] = [
 pub const ORIGINS: [Term; 4] = [
     term("wakeup", "woken", "woken up"),
     term("new", "started", "started: its first wait"),
-    term("preempted", "taken off a CPU", "taken off its CPU while runnable"),
-    term("balanced", "moved while runnable", "put there while runnable, by load balancing, NUMA or affinity"),
+    term(
+        "preempted",
+        "taken off a CPU",
+        "taken off its CPU while runnable",
+    ),
+    term(
+        "balanced",
+        "moved while runnable",
+        "put there while runnable, by load balancing, NUMA or affinity",
+    ),
 ];
 
 /// What is known of a word; the word itself where nothing is.
 pub fn brief(terms: &'static [Term], word: &str) -> &'static str {
-    terms.iter().find(|t| t.word == word).map_or("", |t| t.brief)
+    terms
+        .iter()
+        .find(|t| t.word == word)
+        .map_or("", |t| t.brief)
 }
 
 /// A list of words with their meanings for a help text, wrapped.
@@ -210,6 +297,6 @@ mod tests {
     fn help_stays_narrow() {
         let text = help("Verdicts:", &VERDICTS);
         assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
-        assert!(text.contains("stacked-prev  put on the waker's CPU"));
+        assert!(text.contains("stacked-prev   put on the waker's CPU"));
     }
 }

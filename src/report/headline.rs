@@ -37,15 +37,14 @@ pub fn sentence(answer: &Answer) -> String {
     let losses = losses(answer);
     let worst = losses.iter().max_by(|a, b| a.rank().total_cmp(&b.rank()));
     let saturated = saturated(answer);
+    let worst = worst.filter(|worst| worst.rank() >= NEGLIGIBLE);
     match (worst, saturated) {
         (Some(worst), Some(text)) if worst.rank() < SMALL => {
-            format!("{text} Largest loss besides: {}.", describe(worst, answer))
+            format!("{text} Largest loss besides: {}", describe(worst, answer))
         }
-        (Some(worst), _) if worst.rank() >= NEGLIGIBLE => {
-            format!("Largest loss: {}.", describe(worst, answer))
-        }
-        (_, Some(text)) => text,
-        _ => nothing_lost(answer),
+        (Some(worst), _) => format!("Largest loss: {}", describe(worst, answer)),
+        (None, Some(text)) => text,
+        (None, None) => nothing_lost(answer),
     }
 }
 
@@ -72,31 +71,58 @@ fn losses(answer: &Answer) -> Vec<Loss> {
 }
 
 fn describe(loss: &Loss, answer: &Answer) -> String {
-    let amount = format!("{} of CPU time ({})", range(loss.share, percent), range(loss.ns, duration));
+    let share = range(loss.share, percent);
+    let time = range(loss.ns, duration);
     let what = match loss.word {
-        "transit" => "was spent between wakeup and switch-in on CPUs that ran nothing else (transit: IPI and idle exit",
-        "waiting-llc core" => "on wholly idle cores, while tasks waited elsewhere in the same LLC (waiting-llc core",
-        "waiting-llc smt" => {
-            "on idle threads of busy cores, while tasks waited elsewhere in the same LLC (waiting-llc smt"
+        "transit" => {
+            "went by on CPUs that ran nothing while a task was on its way to them: IPI and idle exit"
         }
-        "waiting-machine" => "on idle CPUs, while tasks waited in another LLC (waiting-machine",
-        _ => "on idle CPUs, while tasks waited elsewhere (waiting",
+        "waiting-llc core" => {
+            "was spent by wholly idle cores while tasks waited elsewhere in their LLC"
+        }
+        "waiting-llc smt" => {
+            "was spent by idle threads of busy cores while tasks waited elsewhere in their LLC"
+        }
+        "waiting-machine" => "was spent by idle CPUs while tasks waited in another LLC",
+        _ => "was spent by idle CPUs while tasks waited elsewhere",
     };
-    let most = match loss.word {
-        "transit" => String::new(),
+    let more = match loss.word {
+        "transit" => commonest_path(answer),
         _ => verdict_with_most_lost(answer),
     };
-    format!("{amount} {what}{most})")
+    format!("{share} of CPU time ({time}) {what} ({}).{more}", loss.word)
 }
 
-/// The verdict that most of the lost time has, as a phrase.
+/// The path that more than half of the wakeups took, and how many crossed LLCs, as a sentence.
+fn commonest_path(answer: &Answer) -> String {
+    let wakeups = &answer.wakeups;
+    let commonest = wakeups
+        .by_path
+        .iter()
+        .max_by_key(|(word, n)| (**n, Reverse(**word)));
+    let Some((path, n)) = commonest.filter(|(_, n)| **n > wakeups.total / 2) else {
+        return String::new();
+    };
+    let share = percent(*n as f64 / wakeups.total.max(*n) as f64);
+    let crossing = match wakeups.cross_llc_share.value() {
+        Some(share) => format!("; {} crossed LLCs", percent(*share)),
+        None => String::new(),
+    };
+    format!(" Of all wakeups {share} took the path {path}{crossing}.")
+}
+
+/// The verdict that most of the lost time has, as a sentence.
 fn verdict_with_most_lost(answer: &Answer) -> String {
     let verdicts = &answer.waits.by_verdict;
     let total: i64 = verdicts.values().map(|f| most(f.lost_ns)).sum();
-    let worst = verdicts.iter().max_by_key(|(word, f)| (most(f.lost_ns), Reverse(**word)));
+    let worst = verdicts
+        .iter()
+        .max_by_key(|(word, f)| (most(f.lost_ns), Reverse(**word)));
     match worst {
         Some((word, facts)) if total > 0 && most(facts.lost_ns) > 0 => {
-            format!("; {} of all lost waiting: {word}, {}", percent(most(facts.lost_ns) as f64 / total as f64), glossary::brief(&VERDICTS, word))
+            let share = percent(most(facts.lost_ns) as f64 / total as f64);
+            let brief = glossary::brief(&VERDICTS, word);
+            format!(" Of lost waiting time {share} has the verdict {word}: {brief}.")
         }
         _ => String::new(),
     }
@@ -117,9 +143,10 @@ fn saturated(answer: &Answer) -> Option<String> {
     let share = given(facts.wait_share).fold(f64::INFINITY, f64::min);
     (known > 0.0 && ledger.running_share / known >= BUSY && share >= SATURATED && share.is_finite()).then(|| {
         format!(
-            "The machine was saturated: CPUs ran tasks {} of the time, and {} of all waiting ({}) found no \
+            "The machine was saturated: CPUs ran tasks {} of the {}, and {} of all waiting ({}) found no \
              eligible CPU idle.",
             percent(ledger.running_share / known),
+            if ledger.unknown_share < SMALL { "time" } else { "time that is known" },
             percent(share),
             duration(most(facts.wait_ns)),
         )
@@ -147,9 +174,15 @@ mod tests {
         let mut answer = answer();
         let ledger = &mut answer.ledger;
         (ledger.transit_ns, ledger.transit_share) = (1_000, 0.000_001);
-        let none = WaitingLlc { core: same(0), smt: same(0) };
+        let none = WaitingLlc {
+            core: same(0),
+            smt: same(0),
+        };
         ledger.waiting_llc_ns = Known::Value(none);
-        ledger.waiting_llc_share = Known::Value(WaitingLlc { core: same(0.0), smt: same(0.0) });
+        ledger.waiting_llc_share = Known::Value(WaitingLlc {
+            core: same(0.0),
+            smt: same(0.0),
+        });
         ledger.waiting_machine_ns = Known::Value(same(0));
         ledger.waiting_machine_share = Known::Value(same(0.0));
         ledger.waiting_share = same(0.0);
@@ -163,7 +196,7 @@ mod tests {
     fn the_largest_row_leads_with_both_readings() {
         let text = sentence(&answer());
         assert!(
-            text.starts_with("Largest loss: 7.8 % to 11.7 % of CPU time (40.00 s to 60.00 s) on wholly idle cores"),
+            text.starts_with("Largest loss: 7.8 % to 11.7 % of CPU time (40.00 s to 60.00 s) was spent by wholly idle cores"),
             "{text}"
         );
     }
@@ -173,20 +206,33 @@ mod tests {
         let mut answer = idle();
         (answer.ledger.transit_ns, answer.ledger.transit_share) = (5_000_000_000, 0.0098);
         let text = sentence(&answer);
-        assert!(text.starts_with("Largest loss: 1.0 % of CPU time (5.000 s) was spent between"), "{text}");
+        assert!(
+            text.starts_with("Largest loss: 1.0 % of CPU time (5.000 s) went by"),
+            "{text}"
+        );
     }
 
     #[test]
     fn nothing_lost_and_saturation_are_said() {
         let mut answer = idle();
         let text = sentence(&answer);
-        assert!(text.starts_with("Nothing to speak of was lost: transit and waiting together are <0.1 %"), "{text}");
+        assert!(
+            text.starts_with(
+                "Nothing to speak of was lost: transit and waiting together are <0.1 %"
+            ),
+            "{text}"
+        );
         (answer.ledger.running_share, answer.ledger.unknown_share) = (0.96, 0.0);
         if let Some(facts) = answer.waits.by_verdict.get_mut("saturated") {
             facts.wait_share = two(0.97, 0.96);
         }
         let text = sentence(&answer);
-        assert!(text.starts_with("The machine was saturated: CPUs ran tasks 96.0 % of the time, and 96.0 %"), "{text}");
+        assert!(
+            text.starts_with(
+                "The machine was saturated: CPUs ran tasks 96.0 % of the time, and 96.0 %"
+            ),
+            "{text}"
+        );
         answer.ledger.transit_share = 0.005;
         assert!(sentence(&answer).contains("idle. Largest loss besides: 0.5 % of CPU time"));
     }
@@ -196,6 +242,6 @@ mod tests {
         let mut answer = answer();
         answer.ledger.waiting_machine_ns = Known::unknown("no topology");
         let text = sentence(&answer);
-        assert!(text.starts_with("Largest loss: 8.0 % to 12.1 % of CPU time (41.00 s to 62.00 s) on idle CPUs"), "{text}");
+        assert!(text.starts_with("Largest loss: 8.0 % to 12.1 % of CPU time (41.00 s to 62.00 s) was spent by idle CPUs"), "{text}");
     }
 }

@@ -27,13 +27,13 @@ impl Entry {
 /// Puts the ledger behind `out`.
 pub fn push(ledger: &Ledger, out: &mut String) {
     let entries = entries(ledger);
-    let columns = Columns::of(entries.iter().map(|e| e.ns));
+    let columns = Columns::of(entries.iter().map(|e| e.ns), duration);
     let mut layout = vec![Column::Word];
     layout.extend(vec![Column::Number; 2 * columns.count()]);
     layout.push(Column::Text(31));
     let mut lines = Lines::new(layout, header(columns, ledger));
     for entry in &entries {
-        let mut cells = vec![format!("  {}", entry.word)];
+        let mut cells = vec![entry.word.to_owned()];
         let shares = columns.cells(entry.share, percent);
         for (ns, share) in columns.cells(entry.ns, duration).into_iter().zip(shares) {
             cells.extend([ns, share]);
@@ -54,7 +54,9 @@ pub fn push(ledger: &Ledger, out: &mut String) {
 fn header(columns: Columns, ledger: &Ledger) -> Vec<String> {
     let total = duration(ledger.total_ns);
     let mut header = match columns {
-        Columns::One => ["CPU time", total.as_str(), "share"].map(str::to_owned).to_vec(),
+        Columns::One => ["CPU time", total.as_str(), "share"]
+            .map(str::to_owned)
+            .to_vec(),
         Columns::Two => ["CPU time", "seen", "share", "any", "share"]
             .map(str::to_owned)
             .to_vec(),
@@ -87,11 +89,27 @@ fn entries(ledger: &Ledger) -> Vec<Entry> {
         loss,
     };
     let mut entries = vec![
-        entry("unknown", both(ledger.unknown_ns, ledger.unknown_share), true),
-        entry("running", both(ledger.running_ns, ledger.running_share), false),
-        entry("transit", both(ledger.transit_ns, ledger.transit_share), true),
+        entry(
+            "unknown",
+            both(ledger.unknown_ns, ledger.unknown_share),
+            true,
+        ),
+        entry(
+            "running",
+            both(ledger.running_ns, ledger.running_share),
+            false,
+        ),
+        entry(
+            "transit",
+            both(ledger.transit_ns, ledger.transit_share),
+            true,
+        ),
     ];
-    entries.extend(waiting(ledger).into_iter().map(|(word, ns, share)| entry(word, (ns, share), true)));
+    entries.extend(
+        waiting(ledger)
+            .into_iter()
+            .map(|(word, ns, share)| entry(word, (ns, share), true)),
+    );
     entries.push(entry("idle", (ledger.idle_ns, ledger.idle_share), false));
     // Of rows that are empty only this one says nothing.
     entries.retain(|e| e.word != "unknown" || most(e.ns) > 0);

@@ -27,7 +27,7 @@ fn given<T: Copy>(readings: Readings<T>) -> impl Iterator<Item = T> {
     [readings.seen, readings.any].into_iter().flatten()
 }
 
-/// The columns that a set of two-reading numbers needs: one where no row's readings differ.
+/// The columns that a set of two-reading numbers needs: one where no row's readings are printed differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Columns {
     One,
@@ -35,8 +35,12 @@ enum Columns {
 }
 
 impl Columns {
-    fn of<T: PartialEq + Copy>(rows: impl IntoIterator<Item = Readings<T>>) -> Self {
-        let differ = |r: Readings<T>| matches!((r.seen, r.any), (Some(a), Some(b)) if a != b);
+    fn of<T: Copy>(
+        rows: impl IntoIterator<Item = Readings<T>>,
+        show: impl Fn(T) -> String,
+    ) -> Self {
+        let differ =
+            |r: Readings<T>| matches!((r.seen, r.any), (Some(a), Some(b)) if show(a) != show(b));
         match rows.into_iter().any(differ) {
             true => Columns::Two,
             false => Columns::One,
@@ -54,13 +58,21 @@ impl Columns {
     fn cells<T: Copy>(self, readings: Readings<T>, show: impl Fn(T) -> String) -> Vec<String> {
         given(readings).take(self.count()).map(show).collect()
     }
+}
 
-    /// The headings of a number's cells.
-    fn headings(self, name: &str) -> Vec<String> {
-        match self {
-            Columns::One => vec![name.to_owned()],
-            Columns::Two => vec![format!("{name} (seen)"), "(any)".to_owned()],
-        }
+/// The headings of a number's cells.
+fn headings(columns: Columns, name: &str) -> Vec<String> {
+    match columns {
+        Columns::One => vec![name.to_owned()],
+        Columns::Two => vec![format!("{name} seen"), "any".to_owned()],
+    }
+}
+
+/// A loss; none is the common case and should not look like a number.
+fn lost(ns: i64) -> String {
+    match ns {
+        0 => "-".to_owned(),
+        ns => units::duration(ns),
     }
 }
 

@@ -3,10 +3,10 @@
 use super::table::{FAINT, HEADING, push_line, push_paragraph};
 use super::units::{count, counted, duration};
 use super::{headline, ledger, waits, wakeups, worst};
-use crate::attribute::answer::{Answer, Fit};
+use crate::attribute::answer::Answer;
 
-/// Caveats that are printed; the rest is in the JSON report.
-const CAVEATS: usize = 5;
+/// Lines after which no further limit is begun; the rest is in the JSON report.
+const LIMIT_LINES: usize = 6;
 
 /// Lays the report out, at most 80 columns wide, with ANSI styles. `top` limits the worst tasks and pairs.
 pub fn render(answer: &Answer, top: usize) -> String {
@@ -31,7 +31,10 @@ pub fn render(answer: &Answer, top: usize) -> String {
 /// What was analysed, in a line.
 fn about(answer: &Answer) -> String {
     let trace = &answer.trace;
-    let mut parts = vec![trace.format.clone(), format!("kernel model {}", trace.kernel_model)];
+    let mut parts = vec![
+        trace.format.clone(),
+        format!("kernel model {}", trace.kernel_model),
+    ];
     let cpus = counted(trace.cpus.len() as u64, "CPU");
     parts.push(match trace.topology.llcs.value() {
         Some(llcs) => format!("{cpus} in {}", counted(llcs.len() as u64, "LLC")),
@@ -47,30 +50,44 @@ fn about(answer: &Answer) -> String {
 
 /// Says what could not be known, and why.
 fn push_limits(answer: &Answer, out: &mut String) {
-    out.push('\n');
-    push_line(out, "What this trace cannot show", Some(HEADING));
+    let mut limits = Vec::new();
     let fitness = &answer.fitness;
     let fits = [
         ("latency", &fitness.latency),
-        ("missed idle", &fitness.missed_idle),
-        ("cross-LLC", &fitness.cross_llc),
+        ("missed idle CPUs", &fitness.missed_idle),
+        ("cross-LLC wakeups", &fitness.cross_llc),
     ];
     for (name, fit) in fits {
-        push_fit(name, fit, out);
+        if fit.fit != "yes" {
+            // What a caveat says in full is not said twice.
+            let told = answer
+                .caveats
+                .iter()
+                .any(|c| c.contains(&fit.why) || fit.why.contains(c));
+            let why = if told {
+                String::new()
+            } else {
+                format!(" ({})", fit.why)
+            };
+            limits.push(format!("Fit for {name}: {}{why}", fit.fit));
+        }
     }
-    for caveat in answer.caveats.iter().take(CAVEATS) {
-        push_paragraph(out, "- ", caveat, None);
+    limits.extend(answer.caveats.iter().cloned());
+    if limits.is_empty() {
+        return;
     }
-    let more = answer.caveats.len().saturating_sub(CAVEATS);
-    if more > 0 {
-        push_line(out, &format!("- {} more in --json", counted(more as u64, "caveat")), None);
+    out.push('\n');
+    push_line(out, "What this trace cannot show", Some(HEADING));
+    let mut printed = String::new();
+    for (index, limit) in limits.iter().enumerate() {
+        if printed.lines().count() >= LIMIT_LINES {
+            let more = counted((limits.len() - index) as u64, "remark");
+            push_line(&mut printed, &format!("- {more} more with --json"), None);
+            break;
+        }
+        push_paragraph(&mut printed, "- ", limit, None);
     }
-}
-
-fn push_fit(name: &str, fit: &Fit, out: &mut String) {
-    if fit.fit != "yes" {
-        push_paragraph(out, "- ", &format!("{name}: {} ({})", fit.fit, fit.why), None);
-    }
+    out.push_str(&printed);
 }
 
 #[cfg(test)]
@@ -87,10 +104,19 @@ mod tests {
     fn never_wider_than_80_columns() {
         let text = plain(&answer());
         for line in text.lines() {
-            let wide = line.chars().filter(|c| ('\u{2e80}'..='\u{ffff}').contains(c)).count();
+            let wide = line
+                .chars()
+                .filter(|c| ('\u{2e80}'..='\u{ffff}').contains(c))
+                .count();
             assert!(line.chars().count() + wide <= 80, "{line}\n{text}");
         }
-        assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
-        assert!(text.contains("4194303") && text.contains("4194304"), "{text}");
+        assert!(
+            text.chars().all(|c| c == '\n' || !c.is_control()),
+            "{text:?}"
+        );
+        assert!(
+            text.contains("4194303") && text.contains("4194304"),
+            "{text}"
+        );
     }
 }

@@ -11,7 +11,12 @@ use crate::topology::Topology;
 pub fn render(topology: &Topology) -> String {
     let mut out = String::new();
     let source = escape(topology.source().as_bytes());
-    push_paragraph(&mut out, "", &format!("Topology from {source}"), Some(HEADING));
+    push_paragraph(
+        &mut out,
+        "",
+        &format!("Topology from {source}"),
+        Some(HEADING),
+    );
     push_paragraph(&mut out, "", &summary(topology), None);
     push_tree(topology, &mut out);
     for warning in topology.warnings() {
@@ -20,7 +25,11 @@ pub fn render(topology: &Topology) -> String {
     let spec = topology.to_spec();
     if !spec.is_empty() {
         out.push('\n');
-        push_line(&mut out, "As a specification for --topology:", Some(HEADING));
+        push_line(
+            &mut out,
+            "As a specification for --topology:",
+            Some(HEADING),
+        );
         push_line(&mut out, &spec, None);
     }
     out
@@ -65,7 +74,12 @@ fn push_tree(topology: &Topology, out: &mut String) {
     match topology.nodes() {
         Some(nodes) => {
             for (id, node) in nodes.iter().enumerate() {
-                push_paragraph(out, &format!("  node {id}: "), &format!("CPUs {}", format_list(node)), None);
+                push_paragraph(
+                    out,
+                    &format!("  node {id}: "),
+                    &format!("CPUs {}", format_list(node)),
+                    None,
+                );
                 push_llcs(topology, node, out);
             }
         }
@@ -79,11 +93,20 @@ fn push_llcs(topology: &Topology, cpus: &[u32], out: &mut String) {
         return;
     };
     for (id, llc) in llcs.iter().enumerate() {
-        let within: Vec<u32> = llc.iter().copied().filter(|cpu| cpus.contains(cpu)).collect();
+        let within: Vec<u32> = llc
+            .iter()
+            .copied()
+            .filter(|cpu| cpus.contains(cpu))
+            .collect();
         if within.is_empty() {
             continue;
         }
-        push_paragraph(out, &format!("    LLC {id}: "), &format!("CPUs {}", format_list(&within)), None);
+        push_paragraph(
+            out,
+            &format!("    LLC {id}: "),
+            &format!("CPUs {}", format_list(&within)),
+            None,
+        );
         // Where L2 groups are the cores they say nothing more.
         if topology.l2s() != topology.cores() {
             push_groups("      ", "L2s", topology.l2s(), &within, out);
@@ -93,9 +116,20 @@ fn push_llcs(topology: &Topology, cpus: &[u32], out: &mut String) {
 }
 
 /// The groups of one kind among some CPUs, in one paragraph.
-fn push_groups(indent: &str, name: &str, groups: Option<&[Vec<u32>]>, cpus: &[u32], out: &mut String) {
+fn push_groups(
+    indent: &str,
+    name: &str,
+    groups: Option<&[Vec<u32>]>,
+    cpus: &[u32],
+    out: &mut String,
+) {
     let within = |group: &&Vec<u32>| group.first().is_some_and(|cpu| cpus.contains(cpu));
-    let groups: Vec<String> = groups.into_iter().flatten().filter(within).map(|g| format_list(g)).collect();
+    let groups: Vec<String> = groups
+        .into_iter()
+        .flatten()
+        .filter(within)
+        .map(|g| format_list(g))
+        .collect();
     if !groups.is_empty() {
         push_paragraph(out, &format!("{indent}{name}: "), &groups.join("  "), None);
     }

@@ -43,12 +43,22 @@ pub fn percent(share: f64) -> String {
     }
 }
 
+/// `12%`, with the same care.
+pub fn short_percent(share: f64) -> String {
+    match share * 100.0 {
+        p if !p.is_finite() => "-".to_owned(),
+        p if p > 0.0 && p < 0.5 => "<1%".to_owned(),
+        p if p > 99.5 && p < 100.0 => ">99%".to_owned(),
+        p => format!("{p:.0}%"),
+    }
+}
+
 /// `1,234,567`.
 pub fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             grouped.push(',');
         }
         grouped.push(digit);
@@ -93,15 +103,30 @@ mod tests {
     #[test]
     fn durations_change_their_unit_without_printing_a_thousand() {
         let shown = [
-            0, 123, 999, 1_000, 8_940, 56_749, 123_456, 999_499, 999_500, 999_499_999, 999_500_000,
-            1_234_000_000, 12_345_000_000, 123_456_000_000, 9_999_000_000_000, -8_940,
+            0,
+            123,
+            999,
+            1_000,
+            8_940,
+            56_749,
+            123_456,
+            999_499,
+            999_500,
+            999_499_999,
+            999_500_000,
+            1_234_000_000,
+            12_345_000_000,
+            123_456_000_000,
+            9_999_000_000_000,
+            -8_940,
         ]
         .map(duration);
         assert_eq!(
             shown,
             [
                 "0 ns", "123 ns", "999 ns", "1.0 µs", "8.9 µs", "56.7 µs", "123 µs", "999 µs",
-                "1.0 ms", "999 ms", "1.000 s", "1.234 s", "12.35 s", "123.5 s", "9999.0 s", "-8.9 µs",
+                "1.0 ms", "999 ms", "1.000 s", "1.234 s", "12.35 s", "123.5 s", "9999.0 s",
+                "-8.9 µs",
             ]
         );
         let short = [8_940, 56_749, 123_456, 1_234_000_000, 123_456_000_000].map(short_duration);
@@ -111,15 +136,27 @@ mod tests {
     #[test]
     fn shares_never_round_to_none_or_all() {
         let shown = [0.0, 0.0004, 0.1234, 0.9999, 1.0, f64::NAN].map(percent);
-        assert_eq!(shown, ["0.0 %", "<0.1 %", "12.3 %", ">99.9 %", "100.0 %", "-"]);
+        assert_eq!(
+            shown,
+            ["0.0 %", "<0.1 %", "12.3 %", ">99.9 %", "100.0 %", "-"]
+        );
     }
 
     #[test]
     fn counts_and_stamps() {
-        assert_eq!([0, 999, 1_000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(
+            [0, 999, 1_000, 1_234_567].map(count),
+            ["0", "999", "1,000", "1,234,567"]
+        );
         let short = [99_999, 123_456, 999_600, 12_345_678, 2_000_000_000].map(short_count);
         assert_eq!(short, ["99999", "123k", "1.0M", "12.3M", "2.0G"]);
-        assert_eq!((stamp(14_731_161_042), stamp(-1)), ("14.731161042".into(), "-0.000000001".into()));
-        assert_eq!((counted(1, "wakeup"), counted(0, "wakeup")), ("1 wakeup".into(), "0 wakeups".into()));
+        assert_eq!(
+            (stamp(14_731_161_042), stamp(-1)),
+            ("14.731161042".into(), "-0.000000001".into())
+        );
+        assert_eq!(
+            (counted(1, "wakeup"), counted(0, "wakeup")),
+            ("1 wakeup".into(), "0 wakeups".into())
+        );
     }
 }

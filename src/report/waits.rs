@@ -5,15 +5,16 @@ use std::cmp::Reverse;
 use super::glossary::{self, VERDICTS};
 use super::table::{ALARM, Column, Lines, push_line};
 use super::units::{count, counted, duration, percent};
-use super::{Columns, most};
+use super::{Columns, headings, lost, most};
 use crate::attribute::answer::{VerdictFacts, Waits};
 
 /// Most verdicts that are listed; the rest is named in one line.
-const LISTED: usize = 8;
+const LISTED: usize = 7;
 
 /// Puts the waits behind `out`.
 pub fn push(waits: &Waits, out: &mut String) {
-    let mut rows: Vec<(&str, &VerdictFacts)> = waits.by_verdict.iter().map(|(w, f)| (*w, f)).collect();
+    let mut rows: Vec<(&str, &VerdictFacts)> =
+        waits.by_verdict.iter().map(|(w, f)| (*w, f)).collect();
     rows.retain(|(_, facts)| most(facts.count) > 0);
     // Worst first: by what was lost, then by what was waited.
     rows.sort_by_key(|(_, f)| (Reverse(most(f.lost_ns)), Reverse(most(f.wait_ns))));
@@ -21,30 +22,11 @@ pub fn push(waits: &Waits, out: &mut String) {
         push_line(out, "No task waited.", None);
         return;
     }
-    let counts = Columns::of(rows.iter().map(|(_, f)| f.count));
-    let times = Columns::of(rows.iter().map(|(_, f)| f.wait_ns));
-    let losses = Columns::of(rows.iter().map(|(_, f)| f.lost_ns));
-    let numbers = counts.count() + times.count() + 1 + losses.count();
-    let mut layout = vec![Column::Word];
-    layout.extend(vec![Column::Number; numbers]);
-    layout.push(Column::Text(31));
-    let mut header = vec!["Waits by verdict".to_owned()];
-    header.extend(headings(counts, "waits"));
-    header.extend(headings(times, "waited"));
-    header.push("share".to_owned());
-    header.extend(headings(losses, "lost"));
-    header.push(String::new());
-    let mut lines = Lines::new(layout, header);
-    // Both readings side by side leave no room for meanings.
-    let explained = numbers <= 5;
+    list_longest(&mut rows);
+    let columns = WaitColumns::of(&rows);
+    let mut lines = columns.lines();
     for (word, facts) in rows.iter().take(LISTED) {
-        let mut cells = vec![format!("  {word}")];
-        cells.extend(counts.cells(facts.count, count));
-        cells.extend(times.cells(facts.wait_ns, duration));
-        cells.extend(super::given(facts.wait_share).take(1).map(percent));
-        cells.extend(losses.cells(facts.lost_ns, lost));
-        let brief = glossary::brief(&VERDICTS, word);
-        cells.push(if explained { brief } else { "" }.to_owned());
+        let cells = columns.cells(word, facts);
         match most(facts.lost_ns) > 0 && *word == rows[0].0 {
             true => lines.styled(cells, ALARM),
             false => lines.row(cells),
@@ -54,18 +36,67 @@ pub fn push(waits: &Waits, out: &mut String) {
     push_rest(&rows, waits, out);
 }
 
-fn headings(columns: Columns, name: &str) -> Vec<String> {
-    match columns {
-        Columns::One => vec![name.to_owned()],
-        Columns::Two => vec![format!("{name} seen"), "any".to_owned()],
+/// Brings the verdict with most waiting among the listed ones, though little of it may be lost.
+fn list_longest(rows: &mut [(&str, &VerdictFacts)]) {
+    let longest = (0..rows.len()).max_by_key(|&at| most(rows[at].1.wait_ns));
+    if let Some(at) = longest.filter(|&at| at >= LISTED) {
+        rows[LISTED - 1..=at].rotate_right(1);
     }
 }
 
-/// Nothing lost is the common case and should not look like a number.
-fn lost(ns: i64) -> String {
-    match ns {
-        0 => "-".to_owned(),
-        ns => duration(ns),
+/// Which numbers need a column for each reading.
+struct WaitColumns {
+    counts: Columns,
+    times: Columns,
+    losses: Columns,
+}
+
+impl WaitColumns {
+    fn of(rows: &[(&str, &VerdictFacts)]) -> Self {
+        let facts = || rows.iter().map(|(_, facts)| facts);
+        Self {
+            counts: Columns::of(facts().map(|f| f.count), count),
+            times: Columns::of(facts().map(|f| f.wait_ns), duration),
+            losses: Columns::of(facts().map(|f| f.lost_ns), lost),
+        }
+    }
+
+    fn numbers(&self) -> usize {
+        self.counts.count() + self.times.count() + 1 + self.losses.count()
+    }
+
+    /// Both readings side by side leave no room for meanings.
+    fn explained(&self) -> bool {
+        self.numbers() <= 5
+    }
+
+    fn lines(&self) -> Lines {
+        let mut layout = vec![Column::Word];
+        layout.extend(vec![Column::Number; self.numbers()]);
+        if self.explained() {
+            layout.push(Column::Text(31));
+        }
+        let mut header = vec!["Waits".to_owned()];
+        header.extend(headings(self.counts, "count"));
+        header.extend(headings(self.times, "time"));
+        header.push("share".to_owned());
+        header.extend(headings(self.losses, "lost"));
+        if self.explained() {
+            header.push("verdict: why they waited".to_owned());
+        }
+        Lines::new(layout, header)
+    }
+
+    fn cells(&self, word: &str, facts: &VerdictFacts) -> Vec<String> {
+        let mut cells = vec![word.to_owned()];
+        cells.extend(self.counts.cells(facts.count, count));
+        cells.extend(self.times.cells(facts.wait_ns, duration));
+        cells.extend(super::given(facts.wait_share).take(1).map(percent));
+        cells.extend(self.losses.cells(facts.lost_ns, lost));
+        if self.explained() {
+            cells.push(glossary::brief(&VERDICTS, word).to_owned());
+        }
+        cells
     }
 }
 

@@ -1,7 +1,7 @@
 //! Wakeups by path and by distance as tables.
 
 use super::glossary::{self, PATHS};
-use super::table::{Column, HEADING, Lines, push_line};
+use super::table::{Column, HEADING, Lines, push_line, push_paragraph};
 use super::units::{count, counted, duration, percent, short_count, short_duration};
 use crate::attribute::answer::{ByWord, Known, Quantiles, Wakeups};
 use crate::replay::words::Path;
@@ -22,7 +22,7 @@ pub fn push_paths(wakeups: &Wakeups, out: &mut String) {
         if n == 0 {
             continue;
         }
-        let mut cells = vec![format!("  {path}"), count(n)];
+        let mut cells = vec![path.to_owned(), count(n)];
         cells.extend(quantiles(wakeups.latency_by_path_ns.get(path), duration));
         cells.push(glossary::brief(&PATHS, path).to_owned());
         lines.row(cells);
@@ -31,7 +31,7 @@ pub fn push_paths(wakeups: &Wakeups, out: &mut String) {
         push_line(out, "No wakeups.", None);
         return;
     }
-    let mut cells = vec!["  all".to_owned(), count(wakeups.total)];
+    let mut cells = vec!["all".to_owned(), count(wakeups.total)];
     cells.extend(quantiles(Some(&wakeups.latency_ns), duration));
     cells.push("waking to switch-in".to_owned());
     lines.row(cells);
@@ -57,7 +57,7 @@ pub fn push_distances(wakeups: &Wakeups, out: &mut String) {
     for _ in groups {
         header.extend(["count", "p50", "p99", "max"].map(str::to_owned));
     }
-    let mut lines = Lines::new(layout, header);
+    let mut lines = Lines::new(layout, header).flush();
     let mut known = false;
     for distance in Distance::ALL.map(Distance::as_str) {
         if groups.iter().any(|(counts, _)| of(counts, distance) > 0) {
@@ -68,14 +68,28 @@ pub fn push_distances(wakeups: &Wakeups, out: &mut String) {
     if lines.is_empty() {
         return;
     }
-    if !known && wakeups.by_distance.waker_chosen.get("unknown").is_some_and(|n| *n > 0) {
-        push_line(out, "Wakeups by distance: unknown without a topology", Some(HEADING));
+    if !known
+        && wakeups
+            .by_distance
+            .waker_chosen
+            .get("unknown")
+            .is_some_and(|n| *n > 0)
+    {
+        push_line(
+            out,
+            "Wakeups by distance: unknown without a topology",
+            Some(HEADING),
+        );
         return;
     }
     let width = usize::from(4 * (NUMBER + 1) - 1);
-    let titles = ["waker to chosen", "previous to chosen", "waker to previous"]
+    let titles = ["waker to chosen", "prev to chosen", "waker to prev"]
         .map(|title| format!(" {:^width$}", format!("-- {title} --")));
-    push_line(out, format!("{:8}{}", "Wakeups", titles.concat()).trim_end(), Some(HEADING));
+    push_line(
+        out,
+        format!("{:8}{}", "Wakeups", titles.concat()).trim_end(),
+        Some(HEADING),
+    );
     lines.push_to(out);
 }
 
@@ -123,9 +137,14 @@ pub fn push_facts(wakeups: &Wakeups, out: &mut String) {
         && check.checked > 0
     {
         let agree = check.prev_equal.min(check.chosen_equal);
-        facts.push(format!("{} of {} probed choices agree", count(agree), count(check.checked)));
+        facts.push(format!(
+            "{} of {} probed choices agree",
+            count(agree),
+            count(check.checked)
+        ));
     }
     if !facts.is_empty() {
-        push_line(out, &format!("  {}: {}", counted(wakeups.total, "wakeup"), facts.join("; ")), None);
+        let text = format!("{}: {}", counted(wakeups.total, "wakeup"), facts.join("; "));
+        push_paragraph(out, "  ", &text, None);
     }
 }

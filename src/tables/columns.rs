@@ -52,13 +52,23 @@ pub(super) trait Build {
     fn finish(self) -> Column;
 }
 
-/// Numbers of one type.
-pub(super) struct Numbers<T: PolarsNumericType>(PrimitiveChunkedBuilder<T>);
+/// Numbers of one type. Rows of which the number is null are listed: they are either few or not asked for.
+pub(super) struct Numbers<T: PolarsNumericType> {
+    name: &'static str,
+    values: Vec<T::Native>,
+    nulls: Vec<u32>,
+}
 
 impl<T: PolarsNumericType> Numbers<T> {
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, value: impl Into<Option<T::Native>>) {
-        self.0.append_option(value.into());
+        match value.into() {
+            Some(value) => self.values.push(value),
+            None => {
+                self.nulls.push(self.values.len() as u32);
+                self.values.push(T::Native::default());
+            }
+        }
     }
 }
 
@@ -75,11 +85,19 @@ macro_rules! numbers {
             const TYPE: ColumnType = ColumnType::$type;
 
             fn new(name: &'static str, capacity: usize) -> Self {
-                Self(PrimitiveChunkedBuilder::new(name.into(), capacity))
+                Self {
+                    name,
+                    values: Vec::with_capacity(capacity),
+                    nulls: Vec::new(),
+                }
             }
 
             fn finish(self) -> Column {
-                self.0.finish().into_column()
+                let known = known(self.values.len(), &self.nulls);
+                let known = known.as_ref().and_then(|known| known.downcast_iter().next());
+                let known = known.map(|array| array.values().clone());
+                ChunkedArray::<$native>::from_vec_validity(self.name.into(), self.values, known)
+                    .into_column()
             }
         })+
     };
@@ -89,13 +107,35 @@ numbers! {
     UInt8Type => U8, UInt16Type => U16, UInt32Type => U32, UInt64Type => U64, Int32Type => I32, Int64Type => I64
 }
 
+/// Which of so many rows are not null; `None` if all are.
+fn known(rows: usize, nulls: &[u32]) -> Option<BooleanChunked> {
+    if nulls.is_empty() {
+        return None;
+    }
+    let mut known = vec![true; rows];
+    for &row in nulls {
+        if let Some(known) = known.get_mut(row as usize) {
+            *known = false;
+        }
+    }
+    Some(BooleanChunked::from_slice(PlSmallStr::EMPTY, &known))
+}
+
 /// Yes, no, or not known.
-pub(super) struct Bool(BooleanChunkedBuilder);
+pub(super) struct Bool {
+    name: &'static str,
+    values: Vec<bool>,
+    nulls: Vec<u32>,
+}
 
 impl Bool {
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, value: impl Into<Option<bool>>) {
-        self.0.append_option(value.into());
+        let value = value.into();
+        if value.is_none() {
+            self.nulls.push(self.values.len() as u32);
+        }
+        self.values.push(value.unwrap_or(false));
     }
 }
 
@@ -103,11 +143,22 @@ impl Build for Bool {
     const TYPE: ColumnType = ColumnType::Bool;
 
     fn new(name: &'static str, capacity: usize) -> Self {
-        Self(BooleanChunkedBuilder::new(name.into(), capacity))
+        Self {
+            name,
+            values: Vec::with_capacity(capacity),
+            nulls: Vec::new(),
+        }
     }
 
     fn finish(self) -> Column {
-        self.0.finish().into_column()
+        let values = BooleanChunked::from_slice(self.name.into(), &self.values);
+        let Some(known) = known(self.values.len(), &self.nulls) else {
+            return values.into_column();
+        };
+        let values = values.iter().zip(known.iter());
+        let values = values.map(|(value, known)| value.filter(|_| known == Some(true)));
+        let values: BooleanChunked = values.collect();
+        values.with_name(self.name.into()).into_column()
     }
 }
 

@@ -322,7 +322,10 @@ mod tests {
             for column in table.columns() {
                 let of = format!("{}.{}", table.as_str(), column.name);
                 assert!(column.doc.ends_with('.'), "{of}");
-                assert!(!column.name.ends_with("_us") && column.doc.len() > 5, "{of}");
+                assert!(
+                    !column.name.ends_with("_us") && column.doc.len() > 5,
+                    "{of}"
+                );
                 let words = column.words.map_or(0, |words| words().len());
                 assert!(words == 0 || column.column_type == Build8::TYPE, "{of}");
             }

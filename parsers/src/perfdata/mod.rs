@@ -175,17 +175,24 @@ impl PerfTrace {
         Box::new(Merged::new(self.source(), self.index.cpus.iter(), faults))
     }
 
-    /// One part for each CPU, at most 16 of them; the faults met in opening come with the first.
+    /// Stretches of single CPUs; the faults met in opening come with the first part.
     pub fn shards(&self) -> Vec<Box<dyn EventSource + '_>> {
-        const MOST: usize = 16;
-        let per_shard = self.index.cpus.len().div_ceil(MOST).max(1);
-        let mut faults = self.index.faults.clone();
-        let mut shards: Vec<Box<dyn EventSource + '_>> = Vec::new();
-        for cpus in self.index.cpus.chunks(per_shard) {
-            let faults = std::mem::take(&mut faults);
-            shards.push(Box::new(Merged::new(self.source(), cpus.iter(), faults)));
+        // Enough parts to keep every core busy to the end, each large enough to be worth a thread's start.
+        const PARTS: u64 = 12;
+        const LEAST_BYTES: u64 = 1 << 20;
+        let bytes = (self.index.run_bytes / PARTS).max(LEAST_BYTES);
+        let cpus = self.index.cpus.iter();
+        let mut parts: Vec<_> = cpus
+            .flat_map(|cpu| Merged::parts(self.source(), cpu, bytes))
+            .collect();
+        // What was met while opening is told once.
+        let faults = self.index.faults.clone();
+        match parts.first_mut() {
+            Some(first) => first.add_faults(faults),
+            None => parts.push(Merged::new(self.source(), std::iter::empty(), faults)),
         }
-        shards
+        let boxed = |part| Box::new(part) as Box<dyn EventSource + '_>;
+        parts.into_iter().map(boxed).collect()
     }
 
     fn source(&self) -> Source<'_> {

@@ -174,13 +174,19 @@ struct CpuStream<'a> {
 }
 
 impl<'a> CpuStream<'a> {
+    /// All of a CPU's stream.
     fn new(source: Source<'a>, index: &'a CpuIndex) -> Self {
+        Self::part(source, index, &index.runs, &index.losses.losses)
+    }
+
+    /// Some of its runs, with some of its losses.
+    fn part(source: Source<'a>, index: &'a CpuIndex, runs: &'a [Run], losses: &'a [Loss]) -> Self {
         let mut stream = Self {
             source,
             index,
-            runs: index.runs.iter(),
+            runs: runs.iter(),
             open: BinaryHeap::new(),
-            losses: Losses::new(&index.losses.losses),
+            losses: Losses::new(losses),
             bytes: 0,
         };
         stream.open_due();
@@ -332,7 +338,38 @@ impl<'a> Merged<'a> {
         cpus: impl Iterator<Item = &'a CpuIndex>,
         faults: FaultLog,
     ) -> Self {
-        let streams: Vec<_> = cpus.map(|cpu| CpuStream::new(source, cpu)).collect();
+        let streams = cpus.map(|cpu| CpuStream::new(source, cpu)).collect();
+        Self::of(streams, faults)
+    }
+
+    /// One CPU's stream in parts of about `bytes` each, to be read side by side. The losses are in the first.
+    pub fn parts(source: Source<'a>, cpu: &'a CpuIndex, bytes: u64) -> Vec<Self> {
+        let mut parts = Vec::new();
+        let mut losses = cpu.losses.losses.as_slice();
+        let (mut start, mut filled) = (0, 0);
+        for (at, run) in cpu.runs.iter().enumerate() {
+            filled += (run.end - run.start) as u64;
+            let last = at + 1 == cpu.runs.len();
+            if filled >= bytes || last {
+                let runs = cpu.runs.get(start..=at).unwrap_or_default();
+                let stream = CpuStream::part(source, cpu, runs, std::mem::take(&mut losses));
+                parts.push(Self::of(vec![stream], FaultLog::default()));
+                (start, filled) = (at + 1, 0);
+            }
+        }
+        if !losses.is_empty() {
+            let stream = CpuStream::part(source, cpu, &[], losses);
+            parts.push(Self::of(vec![stream], FaultLog::default()));
+        }
+        parts
+    }
+
+    /// Tells these faults too.
+    pub fn add_faults(&mut self, faults: FaultLog) {
+        self.faults.absorb(faults);
+    }
+
+    fn of(streams: Vec<CpuStream<'a>>, faults: FaultLog) -> Self {
         let due = streams
             .iter()
             .enumerate()

@@ -89,6 +89,14 @@ impl Has<'_> {
         self.event("sched", name)
     }
 
+    /// Whether the event was recorded, though it may never have happened.
+    fn describes(&self, name: &str) -> bool {
+        self.trace
+            .types()
+            .iter()
+            .any(|t| t.system == "sched" && t.name == name)
+    }
+
     fn lossy(&self) -> bool {
         let lost = |c: &crate::replay::survey::CpuSurvey| c.lost_events > 0 || c.uncounted_gaps > 0;
         self.survey.cpus.iter().any(lost) || self.trace.meta().lost_unplaced > 0
@@ -99,48 +107,79 @@ impl Has<'_> {
         let meta = self.trace.meta();
         let obstacles = [
             (!meta.has_time, "the events carry no time"),
-            (!meta.clock.nanoseconds, "the clock does not count nanoseconds"),
-            (!meta.has_cpu, "the events do not say on which CPU they happened"),
+            (
+                !meta.clock.nanoseconds,
+                "the clock does not count nanoseconds",
+            ),
+            (
+                !meta.has_cpu,
+                "the events do not say on which CPU they happened",
+            ),
             (!meta.system_wide, "single tasks were recorded, not CPUs"),
             (!self.sched("sched_switch"), "no sched_switch events"),
         ];
-        obstacles.iter().find(|(there, _)| *there).map(|(_, why)| no(why))
+        obstacles
+            .iter()
+            .find(|(there, _)| *there)
+            .map(|(_, why)| no(why))
     }
 
     fn latency(&self) -> Use {
         if let Some(obstacle) = self.obstacle() {
             return obstacle;
         }
-        match (self.sched("sched_waking"), self.sched("sched_wakeup"), self.lossy()) {
+        match (
+            self.sched("sched_waking"),
+            self.sched("sched_wakeup"),
+            self.lossy(),
+        ) {
             (false, false, _) => no("no sched_waking or sched_wakeup events"),
-            (true, true, false) => yes("sched_waking, sched_wakeup and sched_switch, nothing lost"),
-            (true, true, true) => partly("events were lost: intervals that span a loss are left out"),
-            (true, false, _) => partly("no sched_wakeup: queueing cannot be told from transit"),
-            (false, true, _) => partly("no sched_waking: latency counts from the enqueue only"),
+            (true, false, _) => {
+                partly("no sched_wakeup: only the whole latency is known, not where it was spent")
+            }
+            (false, true, _) => {
+                partly("no sched_waking: only the time from wakeup to switch-in is known")
+            }
+            (true, true, true) => {
+                partly("events were lost: intervals that span a loss are left out")
+            }
+            (true, true, false) => {
+                yes("sched_waking, sched_wakeup and sched_switch, and nothing lost")
+            }
         }
     }
 
+    /// What stands in the way of saying which CPU a wakeup was sent to and from.
+    fn no_placements(&self) -> Option<Use> {
+        let needed = ["sched_waking", "sched_wakeup"];
+        let missing = needed.iter().find(|name| !self.sched(name));
+        self.obstacle()
+            .or_else(|| missing.map(|name| no(&format!("no {name} events"))))
+    }
+
     fn missed_idle(&self) -> Use {
-        if let Some(obstacle) = self.obstacle() {
+        if let Some(obstacle) = self.no_placements() {
             return obstacle;
         }
-        match (self.sched("sched_waking"), self.topology.is_known(), self.lossy()) {
-            (false, _, _) => partly("no sched_waking: previous CPU and waker are not known"),
-            (_, false, _) => partly("LLCs unknown: give --topology"),
-            (_, _, true) => partly("events were lost: CPUs are unknown meanwhile"),
-            _ if !self.sched("sched_wakeup") => partly("no sched_wakeup: chosen CPUs are inferred"),
-            _ => yes("previous and chosen CPU, and what every CPU ran"),
+        match (self.topology.is_known(), self.lossy()) {
+            (false, _) => {
+                partly("LLCs unknown, so not whether an idle CPU was near: give --topology")
+            }
+            (_, true) => partly("events were lost: CPUs are unknown meanwhile"),
+            _ if !self.describes("sched_migrate_task") => partly(
+                "no sched_migrate_task: tasks moved while they waited are thought to wait where they were",
+            ),
+            _ => yes("wakeups, switches, migrations and the topology are known"),
         }
     }
 
     fn cross_llc(&self) -> Use {
-        if let Some(obstacle) = self.obstacle() {
-            return obstacle;
-        }
-        match (self.topology.is_known(), self.sched("sched_waking")) {
-            (false, _) => no("LLCs unknown: give --topology"),
-            (_, false) => partly("no sched_waking: wakers are not known"),
-            _ => yes("wakers, wakees and the LLCs of their CPUs"),
+        let llcs = self.topology.llcs().map_or(0, <[_]>::len);
+        match (self.no_placements(), llcs) {
+            (Some(obstacle), _) => obstacle,
+            (_, 0) => no("LLCs unknown: give --topology"),
+            (_, 1) => no("the machine has one LLC: no wakeup crosses"),
+            (_, llcs) => yes(&format!("wakeups between {llcs} LLCs are known")),
         }
     }
 
@@ -154,14 +193,27 @@ impl Has<'_> {
     }
 
     fn ipis(&self) -> Use {
-        let sends = self.event("ipi", "ipi_send_cpu") || self.event("ipi", "ipi_raise");
-        let vectors = ["reschedule_entry", "call_function_single_entry", "call_function_entry"];
-        let received = vectors.iter().any(|name| self.event("irq_vectors", name));
+        let senders = [
+            ("ipi", "ipi_send_cpu"),
+            ("ipi", "ipi_send_cpumask"),
+            ("ipi", "ipi_raise"),
+            ("csd", "csd_queue_cpu"),
+        ];
+        let handlers = [
+            ("irq_vectors", "reschedule_entry"),
+            ("irq_vectors", "call_function_single_entry"),
+            ("irq_vectors", "call_function_entry"),
+            ("ipi", "ipi_entry"),
+            ("csd", "csd_function_entry"),
+        ];
+        let any =
+            |events: &[(&str, &str)]| events.iter().any(|(system, name)| self.event(system, name));
+        let (sends, received) = (any(&senders), any(&handlers));
         match (sends, received) {
             (true, true) => yes("sends and handlers"),
             (true, false) => partly("sends, but no irq_vectors events: handlers are not seen"),
             (false, true) => partly("handlers, but no ipi events: senders are not known"),
-            (false, false) => no("no ipi or irq_vectors events (record with -e ipi -e irq_vectors)"),
+            (false, false) => no("no ipi or irq_vectors events: record with -e ipi -e irq_vectors"),
         }
     }
 }

@@ -107,12 +107,7 @@ pub struct FaultFacts {
 
 impl Info {
     /// Puts together what is known of a trace; all text in it is safe to print.
-    pub fn gather(
-        path: &Path,
-        trace: &Trace,
-        survey: &Survey,
-        topology: &Topology,
-    ) -> Self {
+    pub fn gather(path: &Path, trace: &Trace, survey: &Survey, topology: &Topology) -> Self {
         let meta = trace.meta();
         let safe = |text: &str| escape(text.as_bytes());
         let known = |text: &Option<String>| match text {
@@ -143,7 +138,11 @@ impl Info {
             end_ns: span(|s| s.1),
             events: survey.events,
             events_by_name: events_by_name(trace, survey),
-            cpus: survey.cpus.iter().map(|c| Cpu::new(c, complete(c.cpu))).collect(),
+            cpus: survey
+                .cpus
+                .iter()
+                .map(|c| Cpu::new(c, complete(c.cpu)))
+                .collect(),
             cpus_without_events: without_events(survey),
             lost_unplaced: meta.lost_unplaced,
             buffers: meta.buffers.iter().map(Buffer::new).collect(),
@@ -155,7 +154,13 @@ impl Info {
             notes: meta.notes.iter().map(|note| safe(note)).collect(),
             faults: First {
                 count: survey.faults.total(),
-                first: survey.faults.kept().iter().take(FIRST).map(FaultFacts::new).collect(),
+                first: survey
+                    .faults
+                    .kept()
+                    .iter()
+                    .take(FIRST)
+                    .map(FaultFacts::new)
+                    .collect(),
             },
         }
     }
@@ -192,7 +197,12 @@ fn events_by_name(trace: &Trace, survey: &Survey) -> BTreeMap<String, u64> {
 }
 
 fn without_events(survey: &Survey) -> Vec<u32> {
-    let with: Vec<u32> = survey.cpus.iter().filter(|c| c.events > 0).map(|c| c.cpu).collect();
+    let with: Vec<u32> = survey
+        .cpus
+        .iter()
+        .filter(|c| c.events > 0)
+        .map(|c| c.cpu)
+        .collect();
     let mut named = survey.named_cpus.clone();
     named.retain(|cpu| with.binary_search(cpu).is_err());
     named

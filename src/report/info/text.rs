@@ -12,7 +12,7 @@ use crate::attribute::answer::Known;
 /// Columns of the names on the left.
 const LABEL: usize = 10;
 /// Events and lossy CPUs that are listed; `--json` has all.
-const LISTED: usize = 20;
+const LISTED: usize = 24;
 /// Groups of CPUs that are written out.
 const GROUPS: usize = 16;
 
@@ -60,21 +60,50 @@ fn push_origin(info: &Info, out: &mut String) {
     }
     if info.buffers.len() > 1 {
         for buffer in &info.buffers {
-            let name = if buffer.name.is_empty() { "(top)" } else { &buffer.name };
-            let read = if buffer.read { ", read" } else { ", read with --instance" };
-            field("buffer", &format!("{name}: {} bytes, clock {}{read}", count(buffer.bytes), buffer.clock), out);
+            let name = if buffer.name.is_empty() {
+                "(top)"
+            } else {
+                &buffer.name
+            };
+            let read = if buffer.read {
+                ", read"
+            } else {
+                ", read with --instance"
+            };
+            field(
+                "buffer",
+                &format!(
+                    "{name}: {} bytes, clock {}{read}",
+                    count(buffer.bytes),
+                    buffer.clock
+                ),
+                out,
+            );
         }
     }
 }
 
 fn push_time(info: &Info, out: &mut String) {
     let clock = &info.clock;
-    let unit = if clock.nanoseconds { "nanoseconds" } else { "not nanoseconds" };
-    let global = if clock.global { "the same on all CPUs" } else { "may drift between CPUs" };
+    let unit = if clock.nanoseconds {
+        "nanoseconds"
+    } else {
+        "not nanoseconds"
+    };
+    let global = if clock.global {
+        "the same on all CPUs"
+    } else {
+        "may drift between CPUs"
+    };
     field("clock", &format!("{}, {unit}, {global}", clock.name), out);
     let span = match (info.start_ns.value(), info.end_ns.value()) {
         (Some(start), Some(end)) if clock.nanoseconds => {
-            format!("{} to {} ({})", stamp(*start), stamp(*end), duration(end.saturating_sub(*start)))
+            format!(
+                "{} to {} ({})",
+                stamp(*start),
+                stamp(*end),
+                duration(end.saturating_sub(*start))
+            )
         }
         (Some(start), Some(end)) => format!("{start} to {end} ticks"),
         _ => or_unknown(&info.start_ns, i64::to_string),
@@ -89,7 +118,11 @@ fn push_cpus(info: &Info, out: &mut String) {
         0 => "none with events".to_owned(),
         n => format!("{} with events: {}", count(n as u64), ids(&with)),
     };
-    let complete: Vec<&Cpu> = with.iter().copied().filter(|c| c.complete_from_start).collect();
+    let complete: Vec<&Cpu> = with
+        .iter()
+        .copied()
+        .filter(|c| c.complete_from_start)
+        .collect();
     if !with.is_empty() {
         text.push_str(match complete.len() {
             0 => "; their buffers may have lost their start",
@@ -98,7 +131,10 @@ fn push_cpus(info: &Info, out: &mut String) {
         });
     }
     if !info.cpus_without_events.is_empty() {
-        text.push_str(&format!("; only named: {}", format_list(&info.cpus_without_events)));
+        text.push_str(&format!(
+            "; only named: {}",
+            format_list(&info.cpus_without_events)
+        ));
     }
     field("CPUs", &text, out);
 }
@@ -107,30 +143,45 @@ fn push_topology(info: &Info, out: &mut String) {
     let topology = &info.topology;
     field("topology", &topology.source, out);
     let kinds = [
-        ("LLCs", &topology.llcs),
-        ("L2s", &topology.l2s),
-        ("cores", &topology.cores),
-        ("nodes", &topology.nodes),
+        ("LLC", &topology.llcs),
+        ("L2", &topology.l2s),
+        ("core", &topology.cores),
+        ("node", &topology.nodes),
     ];
     for (name, groups) in kinds {
+        if name == "L2" && topology.l2s == topology.cores {
+            // The usual case, and nothing more than the cores say.
+            continue;
+        }
         if let Known::Value(groups) = groups {
             let shown = format_groups(groups.get(..GROUPS).unwrap_or(groups));
             let more = if groups.len() > GROUPS { ";…" } else { "" };
-            field("", &format!("{} {name}: {shown}{more}", groups.len()), out);
+            field(
+                "",
+                &format!("{}: {shown}{more}", counted(groups.len() as u64, name)),
+                out,
+            );
         }
     }
 }
 
 fn push_lost(info: &Info, out: &mut String) {
-    let lossy: Vec<&Cpu> =
-        info.cpus.iter().filter(|c| c.lost_events > 0 || c.uncounted_gaps > 0).collect();
+    let lossy: Vec<&Cpu> = info
+        .cpus
+        .iter()
+        .filter(|c| c.lost_events > 0 || c.uncounted_gaps > 0)
+        .collect();
     let lost: u64 = lossy.iter().map(|c| c.lost_events).sum::<u64>() + info.lost_unplaced;
     if lossy.is_empty() && lost == 0 {
         field("lost", "nothing", out);
         return;
     }
     let share = lost as f64 / (lost + info.events).max(1) as f64;
-    let mut parts = vec![format!("{} ({} of all)", counted(lost, "event"), percent(share))];
+    let mut parts = vec![format!(
+        "{} ({} of all)",
+        counted(lost, "event"),
+        percent(share)
+    )];
     parts.extend(lossy.iter().take(LISTED).map(|c| {
         let gaps = match c.uncounted_gaps {
             0 => String::new(),
@@ -144,15 +195,27 @@ fn push_lost(info: &Info, out: &mut String) {
     if info.lost_unplaced > 0 {
         parts.push(format!("on no known CPU: {}", count(info.lost_unplaced)));
     }
-    push_paragraph(out, &format!("{:LABEL$}", "lost"), &parts.join("; "), Some(ALARM));
+    push_paragraph(
+        out,
+        &format!("{:LABEL$}", "lost"),
+        &parts.join("; "),
+        Some(ALARM),
+    );
 }
 
 fn push_markers(info: &Info, out: &mut String) {
     for (index, marker) in info.markers.first.iter().enumerate() {
         let name = if index == 0 { "markers" } else { "" };
-        field(name, &format!("{} {}", stamp(marker.ts_ns), marker.text), out);
+        field(
+            name,
+            &format!("{} {}", stamp(marker.ts_ns), marker.text),
+            out,
+        );
     }
-    let more = info.markers.count.saturating_sub(info.markers.first.len() as u64);
+    let more = info
+        .markers
+        .count
+        .saturating_sub(info.markers.first.len() as u64);
     if more > 0 {
         field("", &format!("and {} more", count(more)), out);
     }
@@ -166,26 +229,39 @@ fn push_events(info: &Info, out: &mut String) {
     events.sort_by_key(|(name, n)| (Reverse(**n), *name));
     for (name, n) in events.iter().map(|(name, n)| (name, **n)).take(LISTED) {
         let share = n as f64 / info.events.max(1) as f64;
-        lines.row(vec![format!("  {name}"), count(n), percent(share)]);
+        lines.row(vec![name.to_string(), count(n), percent(share)]);
     }
     lines.push_to(out);
     if events.len() > LISTED {
         let rest: u64 = events.iter().skip(LISTED).map(|(_, n)| **n).sum();
         let kinds = events.len() - LISTED;
-        push_line(out, &format!("  and {} of {kinds} other kinds", count(rest)), None);
+        push_line(
+            out,
+            &format!(
+                "  and {} of {}",
+                count(rest),
+                counted(kinds as u64, "other kind")
+            ),
+            None,
+        );
     }
 }
 
 fn push_fitness(info: &Info, out: &mut String) {
     if let Some(why) = &info.refused {
-        push_paragraph(out, "analyze refuses it: ", why, Some(ALARM));
+        push_line(out, "ttwu analyze refuses this trace", Some(ALARM));
+        push_paragraph(out, "  ", why, None);
+        out.push('\n');
     }
-    let layout = vec![Column::Word, Column::Word, Column::Text(58)];
-    let mut lines = Lines::new(layout, vec!["Fit for".to_owned(), String::new(), String::new()]);
+    push_line(out, "Fit for", Some(HEADING));
     for (name, fit) in info.fitness.named() {
-        lines.row(vec![format!("  {name}"), fit.fit.to_owned(), fit.why.clone()]);
+        push_paragraph(
+            out,
+            &format!("  {name:17}  {:6}  ", fit.fit),
+            &fit.why,
+            None,
+        );
     }
-    lines.push_to(out);
 }
 
 fn push_remarks(info: &Info, out: &mut String) {
@@ -201,7 +277,10 @@ fn push_remarks(info: &Info, out: &mut String) {
         return;
     }
     out.push('\n');
-    let title = format!("Damage: {}, the first of them", counted(info.faults.count, "place"));
+    let title = format!(
+        "Damage: {}, the first of them",
+        counted(info.faults.count, "place")
+    );
     push_line(out, &title, Some(ALARM));
     for fault in &info.faults.first {
         let place = match fault.cpu {

@@ -1,5 +1,4 @@
 //! What the integration tests share: where traces lie, a sink that keeps every row, and a replay of a file.
-#![allow(dead_code)]
 
 pub mod script;
 
@@ -50,13 +49,6 @@ impl Sink for Rows {
     }
     fn cpu(&mut self, row: &CpuRow) {
         self.cpus.push(row.clone());
-    }
-}
-
-impl Rows {
-    /// The last task of that name.
-    pub fn task_named(&self, name: &str) -> Option<&TaskRow> {
-        self.tasks.iter().rfind(|t| t.comm.as_bytes() == name.as_bytes())
     }
 }
 
@@ -123,5 +115,9 @@ pub fn lab_options(folder: &Path) -> RunOptions {
 }
 
 pub fn name(folder: &Path) -> String {
-    folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    folder
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
 }

@@ -1,11 +1,9 @@
 //! The replay against what the kernel itself counted and chose, on traces of a guest of known topology.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use support::*;
+use crate::support::*;
 use ttwu::pipeline::{RunOptions, TimePoint};
 use ttwu::replay::words::{Class, LedgerRow, Path as Road, Reading, Verdict, Waker};
 
@@ -73,6 +71,81 @@ fn wakeups_per_cpu_equal_the_kernels_count() {
     }
 }
 
+/// `ttwu_wake_remote` by CPU: within the domains that lie inside its LLC, and in the wider ones.
+fn remote_by_level(path: &Path, llc_of: &dyn Fn(u32) -> Vec<u32>) -> BTreeMap<u32, (i64, i64)> {
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut levels = BTreeMap::new();
+    let mut cpu = 0;
+    for line in text.lines() {
+        if let Some((number, _)) = line.strip_prefix("cpu").and_then(|r| r.split_once(' ')) {
+            cpu = number.parse().unwrap();
+            levels.insert(cpu, (0, 0));
+        }
+        if line.starts_with("domain") {
+            let fields: Vec<&str> = line.split(' ').collect();
+            let span = ttwu_parsers::topology::cpulist::parse_mask(fields[1]).unwrap();
+            // The last three counters are ttwu_wake_remote, ttwu_move_affine and ttwu_move_balance.
+            let remote: i64 = fields[fields.len() - 3].parse().unwrap();
+            let near = span.iter().all(|c| llc_of(cpu).contains(c));
+            let level: &mut (i64, i64) = levels.get_mut(&cpu).unwrap();
+            if near {
+                level.0 += remote;
+            } else {
+                level.1 += remote;
+            }
+        }
+    }
+    levels
+}
+
+#[test]
+fn wakeups_across_llcs_equal_the_kernels_count_by_domain() {
+    for folder in lab_folders() {
+        let run = run(&folder.join("trace.dat"), &counted_window(&folder));
+        let topology = &run.prepared.machine.topology;
+        let llc_of = |cpu: u32| {
+            let same = |c: &&u32| topology.llc_id(**c) == topology.llc_id(cpu);
+            topology.cpus().iter().filter(same).copied().collect()
+        };
+        let before = remote_by_level(&folder.join("schedstat.trace.before"), &llc_of);
+        let after = remote_by_level(&folder.join("schedstat.trace.after"), &llc_of);
+        let (mut near_total, mut far_total) = (0, 0);
+        for (cpu, (near, far)) in &after {
+            let counted = (near - before[cpu].0, far - before[cpu].1);
+            let made = |cross: bool| {
+                run.rows
+                    .wakeups
+                    .iter()
+                    .filter(|w| {
+                        w.in_window
+                            && w.class != Class::New
+                            && w.waker_cpu == Some(*cpu)
+                            && w.chosen_cpu != Some(*cpu)
+                            && w.cross_llc == Some(cross)
+                    })
+                    .count() as i64
+            };
+            let found = (made(false), made(true));
+            let name = name(&folder);
+            assert!(
+                (counted.0 - found.0).abs() <= 8,
+                "{name} {cpu}: {counted:?} {found:?}"
+            );
+            assert!(
+                (counted.1 - found.1).abs() <= 8,
+                "{name} {cpu}: {counted:?} {found:?}"
+            );
+            near_total += counted.0;
+            far_total += counted.1;
+        }
+        println!(
+            "{}: {near_total} remote in the LLC, {far_total} across",
+            name(&folder)
+        );
+        assert!(near_total + far_total > 0);
+    }
+}
+
 #[test]
 fn previous_and_chosen_cpu_equal_the_kernels_own() {
     let mut least = BTreeMap::from([("pair-free", 3_000), ("fanout", 3_000)]);
@@ -91,7 +164,8 @@ fn previous_and_chosen_cpu_equal_the_kernels_own() {
         );
         // 99.9 %; of a few dozen one may differ: the probe shows `wake_cpu`, which an affinity change of a
         // sleeper moves away from the CPU it last ran on.
-        let enough = |equal: u64| counts.probes_checked - equal <= (counts.probes_checked / 1000).max(1);
+        let enough =
+            |equal: u64| counts.probes_checked - equal <= (counts.probes_checked / 1000).max(1);
         assert!(enough(counts.probes_prev_equal), "{}", name(&folder));
         assert!(enough(counts.probes_chosen_equal), "{}", name(&folder));
         assert!(counts.probes_checked > 0, "{}", name(&folder));
@@ -99,7 +173,10 @@ fn previous_and_chosen_cpu_equal_the_kernels_own() {
             assert!(counts.probes_checked >= least, "{}", name(&folder));
         }
     }
-    assert!(!least.contains_key("fanout"), "fanout is among the fixtures");
+    assert!(
+        !least.contains_key("fanout"),
+        "fanout is among the fixtures"
+    );
 }
 
 /// The wakeups between the workload's two threads, in both directions.
@@ -134,7 +211,10 @@ fn a_stacked_pair_chooses_the_wakers_cpu() {
     let run = run(&folder.join("trace.dat"), &at_work(&folder));
     let wakeups = pair_wakeups(&run);
     let inside: Vec<_> = wakeups.iter().filter(|w| w.in_window).collect();
-    let same = inside.iter().filter(|w| w.chosen_cpu == w.waker_cpu).count();
+    let same = inside
+        .iter()
+        .filter(|w| w.chosen_cpu == w.waker_cpu)
+        .count();
     println!("stack: {same} of {} on the waker's CPU", inside.len());
     assert!(inside.len() > 1000);
     assert!(same * 100 >= inside.len() * 99);
@@ -178,7 +258,10 @@ fn the_queueing_feature_decides_between_queued_and_direct() {
             .filter(|w| matches!(w.context, Waker::SoftirqUnknown | Waker::SoftirqInline))
             .count();
         if kind.starts_with("udp") {
-            assert!(soft * 2 > wakeups.len(), "{kind}: wakeups come from softirq");
+            assert!(
+                soft * 2 > wakeups.len(),
+                "{kind}: wakeups come from softirq"
+            );
         }
         assert!(wakeups.len() > 200, "{kind}: the pair was found");
         let direct = count(Class::Direct) + count(Class::DirectOrDelayed);
@@ -214,7 +297,11 @@ fn check_sums(run: &Replayed, name: &str) {
     let running: i64 = run.rows.tasks.iter().map(|t| t.run_ns).sum();
     for (reading, total) in [Reading::Seen, Reading::Any].into_iter().zip(totals) {
         let row = |row: LedgerRow| total[usize::from(row.code())];
-        assert_eq!(row(LedgerRow::Running), running, "{name}: task time is CPU time");
+        assert_eq!(
+            row(LedgerRow::Running),
+            running,
+            "{name}: task time is CPU time"
+        );
         let waiting = row(LedgerRow::WaitingLlcCore)
             + row(LedgerRow::WaitingLlcSmt)
             + row(LedgerRow::WaitingMachine);
@@ -236,7 +323,12 @@ fn windows_add_up_to_the_whole() {
         let path = folder.join("trace.dat");
         let whole = run(&path, &lab_options(&folder));
         let (start, end) = (whole.prepared.config.start_ns, whole.prepared.config.end_ns);
-        let cuts = [start, start + (end - start) / 3, start + (end - start) / 2 + 7, end];
+        let cuts = [
+            start,
+            start + (end - start) / 3,
+            start + (end - start) / 2 + 7,
+            end,
+        ];
         let parts: Vec<Replayed> = cuts
             .windows(2)
             .map(|w| {
@@ -266,7 +358,10 @@ fn windows_add_up_to_the_whole() {
             for reading in [Reading::Seen, Reading::Any] {
                 for row in LedgerRow::ALL {
                     let at = usize::from(row.code());
-                    let sum: i64 = parts.iter().map(|p| p.rows.cpus[index].ledger[reading][at]).sum();
+                    let sum: i64 = parts
+                        .iter()
+                        .map(|p| p.rows.cpus[index].ledger[reading][at])
+                        .sum();
                     assert_eq!(sum, cpu.ledger[reading][at], "{name} {row:?}");
                 }
             }
@@ -295,7 +390,10 @@ fn the_model_explains_the_events() {
         println!(
             "{}: {total} wakeups, {anomalies} anomalies, {unknown} unknown, paths {:?}, {:?}",
             name(&folder),
-            Road::ALL.iter().map(|&r| (r.as_str(), paths(r))).collect::<Vec<_>>(),
+            Road::ALL
+                .iter()
+                .map(|&r| (r.as_str(), paths(r)))
+                .collect::<Vec<_>>(),
             run.counts
         );
         assert!(anomalies as u64 * 100 <= total, "{}", name(&folder));

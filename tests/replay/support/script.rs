@@ -22,8 +22,9 @@ use ttwu::replay::cpuset::CpuMap;
 use ttwu::replay::ledger::Window;
 use ttwu::replay::model::KernelModel;
 use ttwu::replay::resolver::Recorded;
+use ttwu::replay::rows::{TaskRow, WaitRow, WakeupRow};
 use ttwu::replay::survey::Survey;
-use ttwu::replay::words::Reading;
+use ttwu::replay::words::{LedgerRow, Reading};
 use ttwu::replay::{Config, Counts, Machine, Replay};
 use ttwu::topology::Topology;
 use ttwu_parsers::event::*;
@@ -81,7 +82,11 @@ impl Script {
             "" => Topology::unknown(&ids, "not given"),
             spec => Topology::new(parse_spec(spec).expect("a SPEC"), "SPEC", &ids),
         };
-        let cpus = CpuMap::new(ids.into_iter().chain(topology_cpus(&self.topology)).collect());
+        let cpus = CpuMap::new(
+            ids.into_iter()
+                .chain(topology_cpus(&self.topology))
+                .collect(),
+        );
         let machine = Machine { cpus, topology };
         let (start_ns, end_ns) = survey.span.expect("events");
         let (from_ns, to_ns) = self.window.unwrap_or((start_ns, end_ns));
@@ -125,6 +130,40 @@ impl Script {
     }
 }
 
+/// What tests ask of rows.
+impl Rows {
+    /// The wait that began then.
+    pub fn wait_at(&self, start_ns: i64) -> &WaitRow {
+        let found = self.waits.iter().find(|w| w.start_ns == start_ns);
+        found.unwrap_or_else(|| panic!("no wait at {start_ns}: {:?}", self.waits))
+    }
+
+    /// The wakeup whose waking was then.
+    pub fn woken_at(&self, waking_ns: i64) -> &WakeupRow {
+        let found = self.wakeups.iter().find(|w| w.waking_ns == Some(waking_ns));
+        found.unwrap_or_else(|| panic!("no waking at {waking_ns}: {:?}", self.wakeups))
+    }
+
+    /// One CPU's ledger row.
+    pub fn cell(&self, reading: Reading, cpu: u32, row: LedgerRow) -> i64 {
+        let found = self.cpus.iter().find(|c| c.cpu == cpu).expect("that CPU");
+        found.ledger[reading][usize::from(row.code())]
+    }
+
+    /// A ledger row over all CPUs.
+    pub fn total(&self, reading: Reading, row: LedgerRow) -> i64 {
+        self.cpus
+            .iter()
+            .map(|c| c.ledger[reading][usize::from(row.code())])
+            .sum()
+    }
+
+    /// The rows of the task that last had that pid.
+    pub fn pid(&self, pid: i32) -> &TaskRow {
+        self.tasks.iter().rfind(|t| t.pid == pid).expect("that pid")
+    }
+}
+
 /// CPUs that only the topology names: they have no events.
 fn topology_cpus(spec: &str) -> Vec<u32> {
     match spec {
@@ -149,7 +188,10 @@ fn parse(text: &str) -> Vec<Event> {
         let words: Vec<&str> = line.split_whitespace().collect();
         if words[0] == "name" {
             let prio = words.get(3).map_or(120, |p| p.parse().unwrap());
-            names.insert(words[1].parse().unwrap(), (Comm::new(words[2].as_bytes()), prio));
+            names.insert(
+                words[1].parse().unwrap(),
+                (Comm::new(words[2].as_bytes()), prio),
+            );
             continue;
         }
         events.push(event(line, &words, &names));

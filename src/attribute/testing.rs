@@ -1,0 +1,259 @@
+//! Hand-made traces for tests: rows with every field filled, and what surrounds them.
+
+use super::scope::{Facts, Scope};
+use super::{AnswerError, Selection, answer::Answer, answer_within};
+use crate::replay::cpuset::CpuMap;
+use crate::replay::ledger::Window;
+use crate::replay::model::KernelModel;
+use crate::replay::resolver::Recorded;
+use crate::replay::rows::{CpuRow, MigrationRow, Sink, TaskId, TaskRow, WaitRow, WakeupRow};
+use crate::replay::survey::Survey;
+use crate::replay::words::{Class, MigrationKind, Origin, Pair, Path, Reading, Verdict, Waker};
+use crate::replay::{Config, Counts, Machine};
+use crate::tables::{Budget, Builders, TableSet, Tables};
+use crate::topology::{Distance, Topology};
+use ttwu_parsers::decode::EventType;
+use ttwu_parsers::event::Comm;
+use ttwu_parsers::topology::parse_spec;
+use ttwu_parsers::trace::{Clock, TraceMeta};
+
+/// A wakeup by task 0 on CPU 0 of task 1 to that CPU, in the window.
+pub fn wakeup() -> WakeupRow {
+    WakeupRow {
+        waking_ns: Some(0),
+        wakeup_ns: Some(0),
+        switch_in_ns: Some(0),
+        waker: Some(TaskId(0)),
+        wakee: TaskId(1),
+        waker_cpu: Some(0),
+        prev_cpu: Some(0),
+        chosen_cpu: Some(0),
+        class: Class::Local,
+        path: Path::Local,
+        context: Waker::Task,
+        waker_chosen: Distance::Same,
+        prev_chosen: Distance::Same,
+        waker_prev: Distance::Same,
+        cross_llc: Some(false),
+        latency_ns: None,
+        queue_ns: None,
+        waker_cost_ns: None,
+        selection: Some(true),
+        chosen_idle: Some(true),
+        smt_shared: false,
+        verdict: Pair([Some(Verdict::Transit); 2]),
+        wait_ns: 0,
+        lost_ns: Pair([0, 0]),
+        wakee_run_ns: None,
+        overlap_ns: None,
+        overlap_censored: false,
+        probed: None,
+        in_window: true,
+    }
+}
+
+/// A wait of task 1 on CPU 0, in the window.
+pub fn wait(origin: Origin, verdict: [Verdict; 2], wait_ns: i64, lost_ns: [i64; 2]) -> WaitRow {
+    WaitRow {
+        task: TaskId(1),
+        start_ns: 0,
+        end_ns: Some(wait_ns),
+        first_cpu: 0,
+        last_cpu: 0,
+        moves: 0,
+        origin,
+        verdict: Pair(verdict),
+        wait_ns,
+        lost_ns: Pair(lost_ns),
+        idle_cpus: Pair([0, 1]),
+        llc_busy_percent: None,
+        waker: None,
+        in_window: true,
+    }
+}
+
+pub fn task(id: u32, pid: i32, name: &str) -> TaskRow {
+    TaskRow {
+        task: TaskId(id),
+        pid,
+        generation: 0,
+        tgid: None,
+        comm: Comm::new(name.as_bytes()),
+        former_names: Vec::new(),
+        run_ns: 0,
+        wait_ns: 0,
+        lost_ns: Pair([0, 0]),
+        withheld: 0,
+        withheld_ns: 0,
+        switches: 0,
+        migrations: 0,
+        wakeups_made: 0,
+        wakeups_received: 0,
+        seen_cpus: 1,
+    }
+}
+
+/// Ledger rows in the order of the codes, as seen and any.
+pub fn cpu(cpu: u32, seen: [i64; 7], any: [i64; 7]) -> CpuRow {
+    CpuRow {
+        cpu,
+        llc: Some(cpu / 2),
+        core: Some(cpu),
+        node: Some(0),
+        ledger: Pair([seen, any]),
+        switches: 0,
+        wakeups_made: 0,
+        first_event_ns: Some(0),
+        last_event_ns: Some(0),
+        lost_events: 0,
+    }
+}
+
+pub fn migration(ts_ns: i64, kind: MigrationKind, distance: Distance) -> MigrationRow {
+    MigrationRow {
+        ts_ns,
+        task: TaskId(1),
+        from_cpu: 0,
+        to_cpu: 1,
+        distance,
+        kind,
+        by_cpu: 0,
+        by_task: None,
+        inferred: false,
+    }
+}
+
+/// A trace made by hand.
+pub struct Rig {
+    pub meta: TraceMeta,
+    pub types: Vec<EventType>,
+    pub survey: Survey,
+    pub machine: Machine,
+    pub config: Config,
+    pub counts: Counts,
+    pub tables: Tables,
+}
+
+impl Rig {
+    /// A machine of four CPUs, each a core, in two LLCs; a trace from 0 to 1000 ns of which the window is 100 to
+    /// 900; the rows that `fill` appends.
+    pub fn new(fill: impl FnOnce(&mut Builders)) -> Self {
+        Self::with_budget(Budget::default(), fill)
+    }
+
+    pub fn with_budget(budget: Budget, fill: impl FnOnce(&mut Builders)) -> Self {
+        let mut builders = Builders::new(&TableSet::analysis(), budget);
+        fill(&mut builders);
+        let names = [
+            "sched_switch",
+            "sched_waking",
+            "sched_wakeup",
+            "sched_migrate_task",
+        ];
+        let types: Vec<EventType> = names
+            .iter()
+            .map(|name| EventType {
+                id: 1,
+                system: "sched".to_owned(),
+                name: (*name).to_owned(),
+            })
+            .collect();
+        let survey = Survey {
+            events: 40,
+            by_type: vec![10; types.len()],
+            ..Survey::default()
+        };
+        let facts = parse_spec("llc=0-1;2-3 smt=0;1;2;3 l2=0;1;2;3 node=0-3").unwrap();
+        let cpus = [0, 1, 2, 3];
+        Self {
+            meta: meta(),
+            machine: Machine {
+                cpus: CpuMap::new(cpus.to_vec()),
+                topology: Topology::new(facts, "a spec", &cpus),
+            },
+            config: config(&types, &survey),
+            types,
+            survey,
+            counts: Counts::default(),
+            tables: builders.finish().unwrap(),
+        }
+    }
+
+    /// Takes away what is known of the machine.
+    pub fn without_topology(mut self) -> Self {
+        self.machine.topology = Topology::unknown(&[0, 1, 2, 3], "the trace does not carry it");
+        self
+    }
+
+    pub fn scope(&self, selection: &Selection) -> Result<Scope<'_>, AnswerError> {
+        let facts = Facts {
+            meta: &self.meta,
+            types: &self.types,
+            survey: &self.survey,
+            machine: &self.machine,
+            config: &self.config,
+            counts: &self.counts,
+        };
+        Scope::new(facts, &self.tables, selection)
+    }
+
+    pub fn answer(&self, selection: &Selection) -> Answer {
+        answer_within(&self.scope(selection).unwrap(), selection).unwrap()
+    }
+}
+
+fn config(types: &[EventType], survey: &Survey) -> Config {
+    Config {
+        window: Window {
+            from_ns: 100,
+            to_ns: 900,
+            closed: false,
+        },
+        start_ns: 0,
+        end_ns: 1000,
+        settle_ns: 5_000,
+        readings: vec![Reading::Seen, Reading::Any],
+        recorded: Recorded::new(types, &survey.by_type, (6, 12)),
+        model: KernelModel::detect(Some((6, 12)), None, types),
+        known_from_start: Vec::new(),
+        online_cpus: 4,
+    }
+}
+
+fn meta() -> TraceMeta {
+    TraceMeta {
+        format: "hand-made".to_owned(),
+        clock: Clock {
+            name: "mono".to_owned(),
+            nanoseconds: true,
+            global: true,
+        },
+        kernel_release: Some("6.12.0".to_owned()),
+        hostname: None,
+        arch: None,
+        cmdline: Vec::new(),
+        cpus: vec![0, 1, 2, 3],
+        complete_from_start: Vec::new(),
+        topology: None,
+        system_wide: true,
+        has_cpu: true,
+        has_time: true,
+        lost_unplaced: 0,
+        task_names: Vec::new(),
+        buffers: Vec::new(),
+        data_bytes: 0,
+        notes: Vec::new(),
+    }
+}
+
+/// Appends rows of every kind.
+pub fn fill<S: Sink>(sink: &mut S, wakeups: &[WakeupRow], waits: &[WaitRow], tasks: &[TaskRow]) {
+    wakeups.iter().for_each(|row| sink.wakeup(row));
+    waits.iter().for_each(|row| sink.wait(row));
+    tasks.iter().for_each(|row| sink.task(row));
+}
+
+/// An answer as JSON, to be compared.
+pub fn json(rig: &Rig) -> serde_json::Value {
+    serde_json::to_value(rig.answer(&Selection::default())).unwrap()
+}

@@ -1,0 +1,189 @@
+//! What is refused, what is warned of, and the exit codes.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+
+use super::{bad, fixture, text, ttwu};
+
+/// A failed analysis: the message has these parts.
+fn refused(path: &Path, parts: &[&str]) {
+    let message = bad(1, [OsStr::new("analyze"), path.as_os_str()]);
+    assert!(message.starts_with("ttwu: error: "), "{message}");
+    for part in parts {
+        assert!(message.contains(part), "`{part}` in {message}");
+    }
+}
+
+#[test]
+fn what_cannot_be_analysed_is_refused_with_advice() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, content: &[u8]| {
+        let path = folder.path().join(name);
+        fs::write(&path, content).expect("a file");
+        path
+    };
+    refused(
+        &folder.path().join("absent"),
+        &["cannot read", "No such file"],
+    );
+    refused(
+        folder.path(),
+        &["is a folder", "name the trace file inside it"],
+    );
+    refused(&file("empty", b""), &["is empty"]);
+    refused(
+        &file("notes", b"hello\n"),
+        &["text starting `hello`", "perf record", "trace-cmd record"],
+    );
+    refused(
+        &file("archive", b"\x1f\x8b\x08"),
+        &["gzip archive", "decompress it first"],
+    );
+    refused(
+        &file(
+            "cut.dat",
+            &fs::read(fixture("trace-dat/v7.dat")).expect("a file")[..60],
+        ),
+        &["cut.dat", "byte"],
+    );
+    refused(
+        &fixture("trace-dat/v7-counter.dat"),
+        &["clock `counter`", "-C mono"],
+    );
+    refused(
+        &fixture("perf-data/perf.per-command.data"),
+        &["perf record -a"],
+    );
+    let mut bytes = fs::read(fixture("trace-dat/v7-none.dat")).expect("the fixture");
+    replace_all(&mut bytes, b"sched\0", b"other\0");
+    refused(
+        &file("other.dat", &bytes),
+        &[
+            "no scheduler events",
+            "found",
+            "other:sched_switch",
+            "trace-cmd record -e sched",
+        ],
+    );
+    // What the sample type calls a time, or a CPU, is called an address and a stream id: fields as long.
+    refused(
+        &file("no-time", &with_sample_type(1 << 2, 1 << 3)),
+        &["no timestamps", "record"],
+    );
+}
+
+#[test]
+fn events_without_a_cpu_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("no-cpu");
+    fs::write(&path, with_sample_type(1 << 7, 1 << 9)).expect("a file");
+    refused(&path, &["no CPU", "perf record -a"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_unreadable_file_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("secret");
+    fs::write(&path, b"x").expect("a file");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).expect("permissions");
+    if fs::File::open(&path).is_err() {
+        refused(&path, &["cannot read", "Permission denied"]);
+    }
+}
+
+fn replace_all(bytes: &mut [u8], from: &[u8], to: &[u8]) {
+    assert_eq!(from.len(), to.len());
+    for at in 0..bytes.len().saturating_sub(from.len()) {
+        if bytes[at..].starts_with(from) {
+            bytes[at..at + to.len()].copy_from_slice(to);
+        }
+    }
+}
+
+/// A recording of perf's whose events have one bit of their sample type exchanged for another.
+fn with_sample_type(clear: u64, set: u64) -> Vec<u8> {
+    let mut bytes = fs::read(fixture("perf-data/perf.plain.data")).expect("the fixture");
+    let word = |bytes: &[u8], at: usize| {
+        u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
+    };
+    let (entry, start, size) = (word(&bytes, 16), word(&bytes, 24), word(&bytes, 32));
+    for attr in (start..start + size).step_by(entry as usize) {
+        // perf_event_attr: type, size, config, sample_period, sample_type.
+        let at = attr as usize + 24;
+        let changed = word(&bytes, at) & !clear | set;
+        bytes[at..at + 8].copy_from_slice(&changed.to_le_bytes());
+    }
+    bytes
+}
+
+#[test]
+fn a_truncated_trace_is_analysed_as_far_as_it_goes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("cut.data");
+    let bytes = fs::read(fixture("perf-data/perf.pipe.data")).expect("the fixture");
+    fs::write(&path, &bytes[..bytes.len() / 2]).expect("a file");
+    let output = ttwu([OsStr::new("analyze"), path.as_os_str()]);
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert!(stderr.starts_with("ttwu: warning: "), "{stderr}");
+    assert!(text(&output.stdout).contains("CPU time"));
+}
+
+#[test]
+fn losses_are_warned_of_and_not_an_error() {
+    let path = fixture("perf-data/perf.lost.data");
+    let output = ttwu([OsStr::new("analyze"), path.as_os_str()]);
+    assert_eq!(output.status.code(), Some(0));
+    let stderr = text(&output.stderr);
+    assert!(
+        stderr.contains("ttwu: warning: 137 events were lost on CPUs 0,2-3"),
+        "{stderr}"
+    );
+    let quiet = ttwu([OsStr::new("analyze"), OsStr::new("-q"), path.as_os_str()]);
+    assert_eq!(text(&quiet.stderr), "");
+}
+
+#[test]
+fn the_command_line_is_checked() {
+    let trace = fixture("trace-dat/v7.dat").display().to_string();
+    let wrong: [(&[&str], &str); 8] = [
+        (&["--from", "noon"], "14.731161"),
+        (&["--cpu", "x"], "--cpu"),
+        (&["--settle", "5"], "5us"),
+        (&["--affinity", "some"], "possible values"),
+        (&["--top", "many"], "--top"),
+        (&["--kernel-model", "new"], "6.12"),
+        (&["--color", "red"], "possible values"),
+        (&["--colour"], "--color"),
+    ];
+    for (args, part) in wrong {
+        let message = bad(
+            2,
+            ["analyze", &trace].into_iter().chain(args.iter().copied()),
+        );
+        assert!(message.contains(part), "{part} in {message}");
+    }
+    bad(2, ["analyze"]);
+    let missed: [(&[&str], &str); 4] = [
+        (
+            &["--from", "marker:nowhere"],
+            "no marker begins with `nowhere`",
+        ),
+        (&["--from", "1000s"], "window is empty"),
+        (
+            &["--topology", "llc=0-x"],
+            "the topology cannot be used: `0-x`",
+        ),
+        (&["--instance", "nowhere"], "nowhere"),
+    ];
+    for (args, part) in missed {
+        let message = bad(
+            1,
+            ["analyze", &trace].into_iter().chain(args.iter().copied()),
+        );
+        assert!(message.contains(part), "{part} in {message}");
+    }
+}
