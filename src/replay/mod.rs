@@ -1,6 +1,7 @@
 //! Replay: one pass over the time-merged events that rebuilds what every CPU and task did, and emits it as
 //! rows. The rules are those of `analysis` §1 to §3, the classes those of the kernel's `try_to_wake_up`.
 
+mod classify;
 pub mod cpuset;
 mod engine;
 mod gaps;

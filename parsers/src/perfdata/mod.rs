@@ -175,17 +175,27 @@ impl PerfTrace {
         Box::new(Merged::new(self.source(), self.index.cpus.iter(), faults))
     }
 
-    /// Stretches of single CPUs; the faults met in opening come with the first part.
+    /// At most 16 parts: groups of CPUs, or where CPUs are few, stretches of single ones. The faults met in opening
+    /// come with the first.
     pub fn shards(&self) -> Vec<Box<dyn EventSource + '_>> {
-        // Enough parts to keep every core busy to the end, each large enough to be worth a thread's start.
-        const PARTS: u64 = 12;
+        const MOST: usize = 16;
+        // A part should be worth a thread's start.
         const LEAST_BYTES: u64 = 1 << 20;
-        let bytes = (self.index.run_bytes / PARTS).max(LEAST_BYTES);
-        let cpus = self.index.cpus.iter();
-        let mut parts: Vec<_> = cpus
-            .flat_map(|cpu| Merged::parts(self.source(), cpu, bytes))
-            .collect();
-        // What was met while opening is told once.
+        let cpus = &self.index.cpus;
+        let per_part = cpus.len().div_ceil(MOST).max(1);
+        let none = FaultLog::default;
+        let mut parts: Vec<Merged<'_>> = if per_part > 1 {
+            let groups = cpus.chunks(per_part);
+            groups
+                .map(|group| Merged::new(self.source(), group.iter(), none()))
+                .collect()
+        } else {
+            let spare = (MOST - cpus.len()).max(1) as u64;
+            let bytes = (self.index.run_bytes / spare).max(LEAST_BYTES);
+            cpus.iter()
+                .flat_map(|cpu| Merged::parts(self.source(), cpu, bytes))
+                .collect()
+        };
         let faults = self.index.faults.clone();
         match parts.first_mut() {
             Some(first) => first.add_faults(faults),

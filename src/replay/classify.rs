@@ -1,0 +1,238 @@
+//! What kind of wakeup it was: its class and path, whether a CPU was selected for it, and what the kernel's probes say
+//! (kernel notes §1 and §9).
+
+use super::cpuset::{CpuSet, MaskId};
+use super::engine::Replay;
+use super::resolver::{Enqueue, WakeInfo};
+use super::rows::{Sink, TaskId};
+use super::tasks::TaskState;
+use super::wakeups::OpenWake;
+use super::words::{Class, Path, Reading, Waker};
+
+/// So many direct wakeups across LLCs show that the TTWU_QUEUE feature is off: one may be a hotplug race.
+const QUEUEING_OFF: u64 = 3;
+
+impl<S: Sink> Replay<'_, S> {
+    /// What the selection probe says of the wakee's mask. It holds for this wakeup; a fair sleeper woken
+    /// without a selection was pinned, unless its dequeue was delayed.
+    pub(super) fn set_probed_mask(&mut self, wakee: TaskId, info: &WakeInfo) {
+        if !self.config.recorded.probes || !self.tasks[wakee].fair() {
+            return;
+        }
+        let all = self.config.online_cpus;
+        let known = match (&info.probe, info.enqueue) {
+            (Some(probe), _) if usize::try_from(probe.allowed) == Ok(all) => Some(MaskId::ALL),
+            (Some(_), _) => None,
+            (None, Some(enqueue)) => {
+                let chosen = self.machine.cpus.index(enqueue.chosen);
+                let pinned = chosen.filter(|&cpu| {
+                    !self.running(wakee) && !self.may_be_delayed(wakee, info.prev_cpu, cpu)
+                });
+                pinned.map(|cpu| {
+                    let mut only = CpuSet::empty(self.machine.cpus.len());
+                    only.insert(cpu);
+                    self.masks.intern(only)
+                })
+            }
+            (None, None) => None,
+        };
+        // Absence of proof leaves a pinning that was proved before.
+        if known.is_some() || info.probe.is_some() {
+            self.tasks[wakee].probed_mask = known;
+        }
+    }
+
+    /// Whether the wakee may still be queued where it blocked (6.12 and later): its CPU has not run
+    /// nothing since, and the wakeup left it there.
+    pub(super) fn may_be_delayed(&self, wakee: TaskId, prev_cpu: u32, chosen: usize) -> bool {
+        let task = &self.tasks[wakee];
+        if !self.config.model.delayed_dequeue()
+            || !task.fair()
+            || self.machine.cpus.index(prev_cpu) != Some(chosen)
+        {
+            return false;
+        }
+        match (task.last_out, self.cpus[chosen].went_idle) {
+            (Some((left, _, _)), Some(idle)) => idle < left,
+            _ => true,
+        }
+    }
+
+    /// Whether the events leave open that no CPU was chosen: on another CPU, or on the waker's own.
+    pub(super) fn may_be_requeue(&self, slot: usize, class: Class, enqueue: Enqueue) -> bool {
+        let open = &self.wakes[slot];
+        let probed = open.info.as_ref().is_some_and(|i| i.probe.is_some());
+        let prev = open.row.prev_cpu.unwrap_or(u32::MAX);
+        let chosen = self.machine.cpus.index(enqueue.chosen);
+        match class {
+            Class::DirectOrDelayed => true,
+            Class::Local => {
+                !probed && chosen.is_some_and(|c| self.may_be_delayed(open.row.wakee, prev, c))
+            }
+            _ => false,
+        }
+    }
+
+    pub(super) fn class(&self, slot: usize, enqueue: Enqueue) -> Class {
+        let open = &self.wakes[slot];
+        let waker_cpu = self.machine.cpus.id(open.waker_cpu);
+        let wakee = open.row.wakee;
+        let here = enqueue.cpu == waker_cpu;
+        let in_place = open.row.prev_cpu == Some(enqueue.chosen);
+        let still_there = matches!(
+            self.tasks[wakee].state,
+            TaskState::Running { .. } | TaskState::Queued { .. }
+        );
+        if open.by_itself && here && still_there {
+            return if self.config.model.self_shortcut() {
+                Class::SelfWake
+            } else {
+                Class::FastPath
+            };
+        }
+        if still_there && here && in_place {
+            return Class::FastPath;
+        }
+        if !enqueue.recorded {
+            return if enqueue.chosen == waker_cpu {
+                Class::Local
+            } else {
+                Class::Unknown
+            };
+        }
+        if !here {
+            return if enqueue.cpu == enqueue.chosen {
+                Class::Queued
+            } else {
+                Class::Anomaly
+            };
+        }
+        if enqueue.chosen == waker_cpu {
+            return Class::Local;
+        }
+        self.direct_class(open, enqueue)
+    }
+
+    /// Enqueued by the waker on another CPU: by a wakeup proper, or in place because the wakee's dequeue
+    /// was delayed. Across LLCs a wakeup proper is queued, so only the latter is left.
+    pub(super) fn direct_class(&self, open: &OpenWake, enqueue: Enqueue) -> Class {
+        let selected = open.info.as_ref().is_some_and(|i| i.probe.is_some());
+        let Some(chosen) = self.machine.cpus.index(enqueue.chosen) else {
+            return Class::Anomaly;
+        };
+        let prev = open.row.prev_cpu.unwrap_or(u32::MAX);
+        if selected || !self.may_be_delayed(open.row.wakee, prev, chosen) {
+            return Class::Direct;
+        }
+        let crosses = self.machine.crosses_llc(open.waker_cpu, chosen) == Some(true);
+        if crosses && self.cross_direct < QUEUEING_OFF {
+            Class::Delayed
+        } else {
+            Class::DirectOrDelayed
+        }
+    }
+
+    pub(super) fn note_direct_crossing(&mut self, slot: usize, class: Class, enqueue: Enqueue) {
+        let open = &self.wakes[slot];
+        let target = self.machine.cpus.index(enqueue.chosen);
+        let crosses =
+            target.and_then(|t| self.machine.crosses_llc(open.waker_cpu, t)) == Some(true);
+        if class == Class::Direct && crosses && self.tasks[open.row.wakee].fair() {
+            self.cross_direct += 1;
+        }
+    }
+
+    pub(super) fn path(&self, slot: usize, class: Class, enqueue: Enqueue) -> Path {
+        let open = &self.wakes[slot];
+        let recorded = self.config.recorded;
+        let Some(info) = &open.info else {
+            return Path::Unknown;
+        };
+        let to_chosen = |sent: Option<(i64, u32)>| {
+            sent.is_some_and(|(ts, cpu)| {
+                cpu == enqueue.chosen && (class == Class::New || ts <= enqueue.ts)
+            })
+        };
+        let (ipi, polled) = (to_chosen(info.ipi_to), to_chosen(info.polled));
+        match class {
+            Class::Anomaly | Class::Unknown => Path::Unknown,
+            Class::Queued if ipi => Path::QueuedIpi,
+            Class::Queued if polled => Path::QueuedPolling,
+            Class::Queued if recorded.ipi_send || info.behind_another => Path::QueuedCoalesced,
+            // Before 6.4 only the receiving side tells: in an interrupt, or in the idle loop.
+            Class::Queued if enqueue.flags.hardirq() || info.vector_seen => Path::QueuedIpi,
+            Class::Queued => Path::QueuedPolling,
+            _ if enqueue.chosen == self.machine.cpus.id(open.waker_cpu) => Path::Local,
+            _ if ipi => Path::DirectIpi,
+            _ if polled || recorded.ipi_send => Path::DirectNoIpi,
+            _ if info.vector_seen => Path::DirectIpi,
+            _ => Path::Unknown,
+        }
+    }
+
+    pub(super) fn pinned(&mut self, task: TaskId) -> bool {
+        let masks = self.masks_of(task);
+        self.masks.get(masks[Reading::Any]).len() == 1
+    }
+
+    /// Whether `select_task_rq` ran for a fair wakee.
+    pub(super) fn selection(
+        &mut self,
+        slot: usize,
+        class: Class,
+        on_cpu_queued: bool,
+    ) -> Option<bool> {
+        let wakee = self.wakes[slot].row.wakee;
+        if !self.tasks[wakee].fair() {
+            return None;
+        }
+        let probed = self.wakes[slot]
+            .info
+            .as_ref()
+            .is_some_and(|i| i.probe.is_some());
+        if probed || self.config.recorded.probes {
+            return Some(probed);
+        }
+        match class {
+            Class::SelfWake | Class::FastPath | Class::Delayed => Some(false),
+            Class::Queued if on_cpu_queued => Some(false),
+            Class::Local | Class::Direct | Class::Queued => Some(!self.pinned(wakee)),
+            // Fork balancing is no idle search.
+            Class::New | Class::DirectOrDelayed | Class::Anomaly | Class::Unknown => None,
+        }
+    }
+
+    /// Woken by a per-CPU kernel thread onto its own CPU, where it also ran before (5.6 and later).
+    pub(super) fn kthread_stacked(&self, slot: usize, enqueue: Enqueue) -> bool {
+        let open = &self.wakes[slot];
+        let by_kthread = open
+            .row
+            .waker
+            .is_some_and(|w| self.tasks[w].bound_to == Some(open.waker_cpu));
+        self.config.model.kthread_stacking()
+            && by_kthread
+            && open.row.context == Waker::Task
+            && enqueue.chosen == self.machine.cpus.id(open.waker_cpu)
+            && open.row.prev_cpu == Some(enqueue.chosen)
+    }
+
+    /// Holds the replay's reading of a selection against the kernel's own.
+    pub(super) fn check_probe(&mut self, slot: usize, enqueue: Enqueue) {
+        let open = &mut self.wakes[slot];
+        let Some(info) = &open.info else {
+            return;
+        };
+        let (Some(probe), Some(cpu)) = (info.probe, info.probed_cpu) else {
+            return;
+        };
+        let (Ok(prev), Ok(chosen)) = (u32::try_from(probe.prev), u32::try_from(cpu)) else {
+            return;
+        };
+        open.row.probed = Some((prev, chosen));
+        if open.row.in_window {
+            self.counts.probes_checked += 1;
+            self.counts.probes_prev_equal += u64::from(prev == info.prev_cpu);
+            self.counts.probes_chosen_equal += u64::from(chosen == enqueue.chosen);
+        }
+    }
+}
