@@ -168,6 +168,9 @@ fn comm(field: BlobField, record: &[u8], endian: Endian) -> Option<Comm> {
     }
 }
 
+/// Makes a payload of up to three integers.
+type BuildFromInts = fn([i64; 3]) -> Payload;
+
 /// The fields of one decoded event type.
 #[derive(Debug, Clone)]
 enum Layout {
@@ -178,7 +181,7 @@ enum Layout {
     Exec([IntField; 2]),
     Exit(IntField, BlobField),
     /// Types whose payload is up to three integers.
-    Ints([Option<IntField>; 3], fn([i64; 3]) -> Payload),
+    Ints([Option<IntField>; 3], BuildFromInts),
     Mask(
         BlobField,
         [Option<IntField>; 2],
@@ -269,7 +272,7 @@ impl Layout {
     }
 
     fn resolve_ints(system: &str, name: &str, format: &EventFormat) -> Option<Self> {
-        let (fields, build): ([&str; 3], fn([i64; 3]) -> Payload) = match (system, name) {
+        let (fields, build): ([&str; 3], BuildFromInts) = match (system, name) {
             ("sched", "sched_wake_idle_without_ipi") => (["cpu", "", ""], |[cpu, ..]| {
                 Payload::WakeIdleWithoutIpi { cpu: to_cpu(cpu) }
             }),
@@ -398,7 +401,7 @@ fn raise(cpus: CpuMask, [reason, _]: [i64; 2]) -> Payload {
 
 /// `reschedule_entry` and its like carry no more than their name says.
 fn vector_edge(name: &str) -> Option<Layout> {
-    let build: fn([i64; 3]) -> Payload = match name {
+    let build: BuildFromInts = match name {
         "reschedule_entry" => |_| Payload::VectorEntry(Vector::Reschedule),
         "reschedule_exit" => |_| Payload::VectorExit(Vector::Reschedule),
         "call_function_entry" => |_| Payload::VectorEntry(Vector::CallFunction),

@@ -96,7 +96,7 @@ pub fn parse_fields(text: &str) -> Vec<Field> {
         .collect()
 }
 
-/// `field:unsigned short common_type;	offset:0;	size:2;	signed:0;`
+/// `field:unsigned short common_type; offset:0; size:2; signed:0;`, with tabs between the parts.
 fn field_line(line: &str) -> IResult<&str, Field> {
     let (rest, decl) = delimited(tag("field:"), take_until(";"), char(';')).parse(line)?;
     let (rest, offset) = number("offset:").parse(rest)?;

@@ -200,10 +200,11 @@ impl Resolver {
             }
             Payload::Migrate { pid, dest_cpu, .. } => {
                 let number = self.pending.get(pid).copied();
-                if let Some(info) = self.info(number) {
-                    if info.waking_cpu == cpu && info.migrated.is_none() {
-                        info.migrated = Some((event.ts, *dest_cpu));
-                    }
+                if let Some(info) = self.info(number)
+                    && info.waking_cpu == cpu
+                    && info.migrated.is_none()
+                {
+                    info.migrated = Some((event.ts, *dest_cpu));
                 }
             }
             Payload::CsdQueue { cpu: target, .. } => {
@@ -231,10 +232,10 @@ impl Resolver {
         let number = self.released + self.infos.len() as u64;
         let info = WakeInfo::new(wake.pid, event.ts, event.cpu, wake.target_cpu);
         self.infos.push_back(info);
-        if let Some(older) = self.pending.insert(wake.pid, number) {
-            if let Some(info) = self.info(Some(older)) {
-                info.resolved = true;
-            }
+        if let Some(older) = self.pending.insert(wake.pid, number)
+            && let Some(info) = self.info(Some(older))
+        {
+            info.resolved = true;
         }
         self.cpu(event.cpu).open = Some(number);
     }
@@ -346,12 +347,13 @@ impl Resolver {
             return;
         };
         let number = self.pending.get(&selection.pid).copied();
-        if let Some(info) = self.info(number) {
-            if info.waking_cpu == cpu && info.probe.is_none() {
-                info.probe = Some(selection);
-                info.probed_cpu = Some(chosen);
-                info.probe_ns = Some(ts);
-            }
+        if let Some(info) = self.info(number)
+            && info.waking_cpu == cpu
+            && info.probe.is_none()
+        {
+            info.probe = Some(selection);
+            info.probed_cpu = Some(chosen);
+            info.probe_ns = Some(ts);
         }
     }
 }

@@ -72,7 +72,7 @@ pub fn survey(trace: &Trace, tick: &(dyn Fn(u64) + Sync)) -> Survey {
             while let Some(event) = source.next_event() {
                 part.event(&event);
                 countdown += 1;
-                if countdown % 65_536 == 0 {
+                if countdown.is_multiple_of(65_536) {
                     tick(source.bytes_done().saturating_sub(told));
                     told = source.bytes_done();
                 }
@@ -114,10 +114,11 @@ impl Survey {
         let (from, to) = self.epoch(pid, ts);
         let mut set = CpuSet::empty(cpus.len());
         for sighting in self.sightings.get(&pid).into_iter().flatten() {
-            if sighting.first_ns < to && sighting.last_ns >= from {
-                if let Some(cpu) = cpus.index(sighting.cpu) {
-                    set.insert(cpu);
-                }
+            if sighting.first_ns < to
+                && sighting.last_ns >= from
+                && let Some(cpu) = cpus.index(sighting.cpu)
+            {
+                set.insert(cpu);
             }
         }
         set
@@ -272,7 +273,7 @@ impl Part {
         if self.current.as_ref().is_some_and(|c| c.cpu != event.cpu) {
             self.close_cpu();
         }
-        self.current.get_or_insert_with(|| CpuSurvey {
+        self.current.get_or_insert(CpuSurvey {
             cpu: event.cpu,
             events: 0,
             first_ns: event.ts,

@@ -150,10 +150,10 @@ impl Tasks {
     /// The task behind a pid, new if it is the first sight of it or the former one is dead.
     #[inline]
     pub fn get_or_new(&mut self, pid: i32) -> (TaskId, bool) {
-        if let Some(&id) = self.by_pid.get(&pid) {
-            if self[id].state != TaskState::Dead {
-                return (id, false);
-            }
+        if let Some(&id) = self.by_pid.get(&pid)
+            && self[id].state != TaskState::Dead
+        {
+            return (id, false);
         }
         (self.fresh(pid), true)
     }
