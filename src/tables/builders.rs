@@ -1,5 +1,8 @@
 //! Takes the replay's rows and fills the tables that were asked for.
 
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
 use polars::prelude::*;
 
 use super::batches::{Budget, Store, Tables, TablesError};
@@ -67,10 +70,19 @@ impl Default for TableSet {
     }
 }
 
-/// Builds tables from the replay's rows. The first error ends the building, and is told by [`Builders::finish`].
+/// A batch that is not a frame yet.
+type Finish = Box<dyn FnOnce() -> PolarsResult<DataFrame> + Send>;
+
+/// Full batches that may wait for the keeper: each costs memory.
+const WAITING_BATCHES: usize = 1;
+
+/// Builds tables from the replay's rows. Full batches become frames, and go to disk where they must, on a thread of
+/// their own. The first error ends the building, and is told by [`Builders::finish`].
 pub struct Builders {
-    store: Store,
-    error: Option<TablesError>,
+    full: SyncSender<(Table, Finish)>,
+    keeper: JoinHandle<Result<Store, TablesError>>,
+    /// The keeper met an error: rows are not taken any more.
+    failed: bool,
     wakeups: Option<WakeupBatch>,
     slices: Option<SliceBatch>,
     waits: Option<WaitBatch>,
@@ -104,8 +116,12 @@ impl Builders {
         let details = set.details();
         let wanted = |table| set.contains(table);
         let small = rows.min(SMALL);
+        let store = Store::new(set, budget);
+        let (full, batches) = sync_channel(WAITING_BATCHES);
         Self {
-            error: None,
+            full,
+            keeper: std::thread::spawn(move || keep_all(store, &batches)),
+            failed: false,
             wakeups: wanted(Table::Wakeups).then(|| WakeupBatch::new(rows, details)),
             slices: wanted(Table::Slices).then(|| SliceBatch::new(rows, details)),
             waits: wanted(Table::Waits).then(|| WaitBatch::new(rows, details)),
@@ -115,7 +131,6 @@ impl Builders {
             tasks: wanted(Table::Tasks).then(|| TaskBatch::new(small, details)),
             cpus: wanted(Table::Cpus).then(|| CpuBatch::new(small, details)),
             lost: wanted(Table::Lost).then(|| LostBatch::new(small, details)),
-            store: Store::new(set, budget),
         }
     }
 
@@ -126,33 +141,36 @@ impl Builders {
     pub fn finish(mut self) -> Result<Tables, TablesError> {
         each_builder!(self, |table, builder| {
             let mut builder = builder;
-            self.keep(table, builder.take());
+            self.keep(table, Box::new(builder.take()));
         });
-        match self.error {
-            Some(error) => Err(error),
-            None => Ok(self.store.finish()),
+        drop(self.full);
+        match self.keeper.join() {
+            Ok(kept) => kept.map(Store::finish),
+            Err(panic) => std::panic::resume_unwind(panic),
         }
     }
 
-    fn keep(&mut self, table: Table, batch: PolarsResult<DataFrame>) {
-        if self.error.is_some() {
-            return;
-        }
-        let kept = batch
-            .map_err(TablesError::from)
-            .and_then(|batch| self.store.add(table, batch));
-        self.error = kept.err();
+    fn keep(&mut self, table: Table, batch: Finish) {
+        self.failed |= self.full.send((table, batch)).is_err();
     }
+}
+
+/// Keeps batches until there are no more, or until one cannot be kept.
+fn keep_all(mut store: Store, batches: &Receiver<(Table, Finish)>) -> Result<Store, TablesError> {
+    for (table, finish) in batches {
+        store.add(table, finish()?)?;
+    }
+    Ok(store)
 }
 
 /// Appends a row, and hands the batch over when it is full.
 macro_rules! take_row {
     ($of:ident.$field:ident, $table:ident, $row:ident) => {
-        if $of.error.is_none() {
+        if !$of.failed {
             if let Some(builder) = &mut $of.$field {
                 if builder.push($row) {
                     let batch = builder.take();
-                    $of.keep(Table::$table, batch);
+                    $of.keep(Table::$table, Box::new(batch));
                 }
             }
         }

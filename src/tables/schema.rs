@@ -78,14 +78,16 @@ macro_rules! tables {
                     self.rows >= self.full
                 }
 
-                /// Takes the batch, and starts a new one.
-                pub fn take(&mut self) -> PolarsResult<DataFrame> {
+                /// Takes the batch, to be made a frame of elsewhere, and starts a new one.
+                pub fn take(&mut self) -> impl FnOnce() -> PolarsResult<DataFrame> + Send + use<> {
                     let batch = std::mem::replace(self, Self::new(self.full, self.details));
-                    let mut columns = Vec::new();
-                    $(if batch.details || !is_detail!($($detail)?) {
-                        columns.push(batch.$column.finish());
-                    })+
-                    DataFrame::new(batch.rows, columns)
+                    move || {
+                        let mut columns = Vec::new();
+                        $(if batch.details || !is_detail!($($detail)?) {
+                            columns.push(batch.$column.finish());
+                        })+
+                        DataFrame::new(batch.rows, columns)
+                    }
                 }
             }
         )+
