@@ -1,16 +1,16 @@
 //! From a trace file to replayed tables: open, survey, topology, window, replay.
 
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender};
 
 use ttwu_parsers::error::OpenError;
-use ttwu_parsers::event::Event;
 use ttwu_parsers::topology::{TopologyError, TopologyFacts, facts_from_marker};
 use ttwu_parsers::trace::{OpenOptions, Trace};
 
 use crate::replay::cpuset::CpuMap;
 use crate::replay::ledger::Window;
 use crate::replay::model::KernelModel;
-use crate::replay::resolver::Recorded;
+use crate::replay::resolver::{Batch, Recorded, Resolver};
 use crate::replay::rows::Sink;
 use crate::replay::survey::{Survey, survey};
 use crate::replay::words::Reading;
@@ -310,17 +310,15 @@ fn window(
 const BATCH: usize = 512;
 const BATCHES: usize = 8;
 
-/// Replays a prepared trace into `sink`, decoding ahead on a second thread.
+/// Replays a prepared trace into `sink`, decoding and resolving ahead on a second thread.
 pub fn replay<S: Sink>(prepared: &Prepared, sink: &mut S, tick: Tick) -> Counts {
     let mut replay = Replay::new(&prepared.config, &prepared.machine, &prepared.survey, sink);
-    let (full, batches) = std::sync::mpsc::sync_channel::<Vec<Event>>(BATCHES);
-    let (empty, recycled) = std::sync::mpsc::channel::<Vec<Event>>();
+    let (full, batches) = std::sync::mpsc::sync_channel::<Batch>(BATCHES);
+    let (empty, recycled) = std::sync::mpsc::channel::<Batch>();
     std::thread::scope(|scope| {
-        scope.spawn(move || decode(&prepared.trace, &full, &recycled, tick));
+        scope.spawn(move || decode(prepared, &full, &recycled, tick));
         for mut batch in batches {
-            for event in batch.drain(..) {
-                replay.push(event);
-            }
+            replay.replay(&mut batch);
             // The decoder may be done already: then the storage is not needed any more.
             let _ = empty.send(batch);
         }
@@ -329,31 +327,26 @@ pub fn replay<S: Sink>(prepared: &Prepared, sink: &mut S, tick: Tick) -> Counts 
 }
 
 /// Decodes a trace in time order into batches, reusing those that come back.
-fn decode(
-    trace: &Trace,
-    full: &std::sync::mpsc::SyncSender<Vec<Event>>,
-    recycled: &std::sync::mpsc::Receiver<Vec<Event>>,
-    tick: Tick,
-) {
-    let mut source = trace.merged();
+fn decode(prepared: &Prepared, full: &SyncSender<Batch>, recycled: &Receiver<Batch>, tick: Tick) {
+    let mut source = prepared.trace.merged();
+    let mut resolver = Resolver::new(prepared.config.recorded);
     let mut told = 0;
-    loop {
-        let mut batch = recycled
-            .try_recv()
-            .unwrap_or_else(|_| Vec::with_capacity(BATCH));
-        while batch.len() < BATCH {
-            let Some(event) = source.next_event() else {
-                break;
-            };
-            batch.push(event);
+    let mut last = false;
+    while !last {
+        let mut batch = recycled.try_recv().unwrap_or_default();
+        while batch.events.len() < BATCH && !last {
+            match source.next_event() {
+                Some(event) => resolver.feed(event, &mut batch),
+                None => {
+                    resolver.drain(&mut batch);
+                    last = true;
+                }
+            }
         }
         let done = source.bytes_done();
         tick(done.saturating_sub(told));
         told = done;
-        // A batch that is not full is the last; a closed channel means that the replay gave up.
-        let last = batch.len() < BATCH;
-        if full.send(batch).is_err() || last {
-            return;
-        }
+        // A closed channel means that the replay gave up.
+        last |= full.send(batch).is_err();
     }
 }

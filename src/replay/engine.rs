@@ -8,7 +8,7 @@ use slab::Slab;
 use super::cpuset::{CpuSet, MaskId, MaskTable};
 use super::ledger::{Domains, Ledger, Waiting};
 use super::machine::{BusyMeter, CpuState, Current, Machine};
-use super::resolver::Resolver;
+use super::resolver::{Batch, WakeInfo, is_wake};
 use super::rows::{CpuRow, IpiRow, Sink, TaskId, TaskRow};
 use super::survey::Survey;
 use super::tasks::{Task, TaskState, Tasks, bound_cpu};
@@ -46,7 +46,6 @@ pub struct Replay<'a, S: Sink> {
     pub(super) counts: Counts,
     /// Direct wakeups across LLCs that cannot have been requeues: proof that TTWU_QUEUE was off.
     pub(super) cross_direct: u64,
-    resolver: Resolver,
 }
 
 impl<'a, S: Sink> Replay<'a, S> {
@@ -89,7 +88,6 @@ impl<'a, S: Sink> Replay<'a, S> {
             unsettled: VecDeque::new(),
             counts: Counts::default(),
             cross_direct: 0,
-            resolver: Resolver::new(config.recorded),
         };
         replay.start_known_cpus();
         replay
@@ -105,23 +103,19 @@ impl<'a, S: Sink> Replay<'a, S> {
         self.settle();
     }
 
-    /// Takes the next event in time order.
-    #[inline]
-    pub fn push(&mut self, event: Event) {
-        if let Some(event) = self.resolver.push(event) {
-            self.apply(&event);
-            return;
+    /// Replays the next events in time order, and empties the batch.
+    pub fn replay(&mut self, batch: &mut Batch) {
+        let mut wakes = batch.wakes.drain(..);
+        for event in &batch.events {
+            let wake = if is_wake(event) { wakes.next() } else { None };
+            self.apply(event, wake);
         }
-        while let Some(event) = self.resolver.pop(false) {
-            self.apply(&event);
-        }
+        drop(wakes);
+        batch.events.clear();
     }
 
-    /// Replays what is held back, closes everything at the trace's end and emits tasks and CPUs.
+    /// Closes everything at the trace's end and emits tasks and CPUs.
     pub fn finish(mut self) -> Counts {
-        while let Some(event) = self.resolver.pop(true) {
-            self.apply(&event);
-        }
         self.now = self.now.max(self.config.end_ns);
         self.run_choices(i64::MAX);
         self.close_all();
@@ -130,7 +124,7 @@ impl<'a, S: Sink> Replay<'a, S> {
         self.counts
     }
 
-    fn apply(&mut self, event: &Event) {
+    fn apply(&mut self, event: &Event, wake: Option<WakeInfo>) {
         let Some(cpu) = self.machine.cpus.index(event.cpu) else {
             self.counts.bad_cpus += 1;
             return;
@@ -146,17 +140,15 @@ impl<'a, S: Sink> Replay<'a, S> {
         match &event.payload {
             Payload::Switch { .. } => self.switch(cpu, event),
             Payload::Waking(w) => {
-                let info = self.resolver.take_wake();
-                if let Some(info) = info.filter(|_| w.pid > 0) {
+                if let Some(info) = wake.filter(|_| w.pid > 0) {
                     self.waking(cpu, event, w, info);
                 }
             }
             // An idle task is a CPU's state: it neither waits nor sleeps.
             Payload::Wakeup(w) if w.pid > 0 => self.wakeup(cpu, event, w),
             Payload::WakeupNew(w) => {
-                let info = self.resolver.take_wake();
                 if w.pid > 0 {
-                    self.wakeup_new(cpu, event, w, info);
+                    self.wakeup_new(cpu, event, w, wake);
                 }
             }
             Payload::Migrate { .. } => self.migrate(cpu, event),

@@ -85,12 +85,24 @@ impl Recorded {
     }
 }
 
+/// Resolved events in time order, with what became of the wakings (and new tasks' wakeups) among them, in their order.
+#[derive(Debug, Default)]
+pub struct Batch {
+    pub events: Vec<Event>,
+    pub wakes: Vec<WakeInfo>,
+}
+
+/// Whether an event has an entry in [`Batch::wakes`].
+#[inline]
+pub fn is_wake(event: &Event) -> bool {
+    matches!(event.payload, Payload::Waking(_) | Payload::WakeupNew(_))
+}
+
 /// Holds events back until the wakings among them are resolved.
 pub struct Resolver {
     recorded: Recorded,
     events: VecDeque<(Event, bool)>,
     infos: VecDeque<WakeInfo>,
-    ready: Option<WakeInfo>,
     /// How many infos were released.
     released: u64,
     /// Wakings without enqueue, by pid: the number of their info.
@@ -116,46 +128,54 @@ impl Resolver {
             recorded,
             events: VecDeque::new(),
             infos: VecDeque::new(),
-            ready: None,
             released: 0,
             pending: FxHashMap::default(),
             cpus: Vec::new(),
         }
     }
 
-    /// Takes the next event in time order; gives it back at once if nothing is held and it is no wakeup.
+    /// Takes the next event in time order; adds to `out` what is ready.
     #[inline]
-    pub fn push(&mut self, event: Event) -> Option<Event> {
+    pub fn feed(&mut self, event: Event, out: &mut Batch) {
         let is_wake = self.watch(&event);
         if !is_wake && self.events.is_empty() {
-            return Some(event);
+            out.events.push(event);
+            return;
         }
         self.events.push_back((event, is_wake));
-        None
+        while self.head_is_ready() {
+            self.pop(out);
+        }
     }
 
-    /// The next held event that is ready, if any; all of them once `finish` is set. What became of a waking
-    /// is left in [`Resolver::take_wake`].
-    #[inline]
-    pub fn pop(&mut self, finish: bool) -> Option<Event> {
-        let &(ref head, is_wake) = self.events.front()?;
-        if is_wake && !finish && !self.infos.front().is_some_and(|info| info.resolved) {
-            let newest = self.events.back().map_or(head.ts, |(event, _)| event.ts);
-            if self.events.len() < HELD_EVENTS && newest.saturating_sub(head.ts) < HELD_NS {
-                return None;
-            }
+    /// At the trace's end: adds all that is held, resolved or not.
+    pub fn drain(&mut self, out: &mut Batch) {
+        while !self.events.is_empty() {
+            self.pop(out);
         }
-        let (event, is_wake) = self.events.pop_front()?;
+    }
+
+    #[inline]
+    fn head_is_ready(&self) -> bool {
+        let Some((head, is_wake)) = self.events.front() else {
+            return false;
+        };
+        if !is_wake || self.infos.front().is_some_and(|info| info.resolved) {
+            return true;
+        }
+        let newest = self.events.back().map_or(head.ts, |(event, _)| event.ts);
+        self.events.len() >= HELD_EVENTS || newest.saturating_sub(head.ts) >= HELD_NS
+    }
+
+    #[inline]
+    fn pop(&mut self, out: &mut Batch) {
+        let Some((event, is_wake)) = self.events.pop_front() else {
+            return;
+        };
         if is_wake {
-            self.ready = self.release();
+            out.wakes.extend(self.release());
         }
-        Some(event)
-    }
-
-    /// What became of the waking that was popped last.
-    #[inline]
-    pub fn take_wake(&mut self) -> Option<WakeInfo> {
-        self.ready.take()
+        out.events.push(event);
     }
 
     fn release(&mut self) -> Option<WakeInfo> {
@@ -224,7 +244,7 @@ impl Resolver {
             Payload::Selected { cpu: chosen } => self.selected(cpu, event.ts, *chosen),
             _ => {}
         }
-        matches!(event.payload, Payload::Waking(_) | Payload::WakeupNew(_))
+        is_wake(event)
     }
 
     fn waking(&mut self, event: &Event, wake: &Wake) {

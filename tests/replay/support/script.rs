@@ -21,7 +21,7 @@ use std::collections::HashMap;
 use ttwu::replay::cpuset::CpuMap;
 use ttwu::replay::ledger::Window;
 use ttwu::replay::model::KernelModel;
-use ttwu::replay::resolver::Recorded;
+use ttwu::replay::resolver::{Batch, Recorded, Resolver};
 use ttwu::replay::rows::{TaskRow, WaitRow, WakeupRow};
 use ttwu::replay::survey::Survey;
 use ttwu::replay::words::{LedgerRow, Reading};
@@ -122,9 +122,13 @@ impl Script {
         };
         let mut rows = Rows::default();
         let mut replay = Replay::new(&config, &machine, &survey, &mut rows);
+        let mut resolver = Resolver::new(config.recorded);
+        let mut batch = Batch::default();
         for event in &self.events {
-            replay.push(event.clone());
+            resolver.feed(event.clone(), &mut batch);
         }
+        resolver.drain(&mut batch);
+        replay.replay(&mut batch);
         let counts = replay.finish();
         (rows, counts)
     }
