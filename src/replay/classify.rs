@@ -8,11 +8,32 @@ use super::rows::{Sink, TaskId};
 use super::tasks::TaskState;
 use super::wakeups::OpenWake;
 use super::words::{Class, Path, Reading, Waker};
+use ttwu_parsers::event::ContextFlags;
 
 /// So many direct wakeups across LLCs show that the TTWU_QUEUE feature is off: one may be a hotplug race.
 const QUEUEING_OFF: u64 = 3;
 
 impl<S: Sink> Replay<'_, S> {
+    /// The context a wakeup was made in, and the task it is charged to: none for an interrupt, the
+    /// interrupted task for a soft interrupt.
+    pub(super) fn waker_of(&self, cpu: usize, flags: ContextFlags) -> (Waker, Option<TaskId>) {
+        let current = self.current_task(cpu);
+        if flags.nmi() {
+            (Waker::Nmi, None)
+        } else if flags.hardirq() {
+            (Waker::Hardirq, None)
+        } else if flags.softirq() {
+            let context = match self.cpus[cpu].serving {
+                Some(true) => Waker::SoftirqInline,
+                Some(false) => Waker::SoftirqIrqExit,
+                None => Waker::SoftirqUnknown,
+            };
+            (context, current)
+        } else {
+            (Waker::Task, current)
+        }
+    }
+
     /// What the selection probe says of the wakee's mask. It holds for this wakeup; a fair sleeper woken
     /// without a selection was pinned, unless its dequeue was delayed.
     pub(super) fn set_probed_mask(&mut self, wakee: TaskId, info: &WakeInfo) {

@@ -306,10 +306,7 @@ impl<'a, S: Sink> Replay<'a, S> {
             self.run_nothing(cpu);
             return;
         }
-        let (task, new) = self.tasks.get_or_new(pid);
-        if new {
-            self.adopt(task);
-        }
+        let (task, _) = self.tasks.get_or_new(pid);
         self.leave_wherever(task);
         self.run_task(cpu, task);
     }
@@ -317,10 +314,7 @@ impl<'a, S: Sink> Replay<'a, S> {
     /// The task behind a pid, with the name it has now.
     #[inline]
     pub(super) fn task(&mut self, pid: i32, comm: Comm) -> TaskId {
-        let (task, new) = self.tasks.get_or_new(pid);
-        if new {
-            self.adopt(task);
-        }
+        let (task, _) = self.tasks.get_or_new(pid);
         if self.tasks[task].comm != comm {
             self.rename(task, comm);
         }
@@ -333,11 +327,6 @@ impl<'a, S: Sink> Replay<'a, S> {
         self.withdraw_wake(task);
         self.forget_run(task);
         self.tasks[task].state = TaskState::Dead;
-    }
-
-    /// Hook for a task's first sight; its masks are looked up when first needed.
-    fn adopt(&mut self, task: TaskId) {
-        self.tasks[task].seen_until = i64::MIN;
     }
 
     fn rename(&mut self, task: TaskId, comm: Comm) {

@@ -10,7 +10,7 @@ use super::verdict::{Choice, Chooser};
 use super::waits::Wait;
 use super::words::{Class, Origin, Pair, Path, Verdict, Waker};
 use crate::topology::Distance;
-use ttwu_parsers::event::{ContextFlags, Event, Wake};
+use ttwu_parsers::event::{Event, Wake};
 
 /// A wakeup whose row is not complete.
 #[derive(Debug)]
@@ -147,26 +147,6 @@ impl<S: Sink> Replay<'_, S> {
             waker_on_cpu_ns: waker.map_or(0, |w| self.on_cpu_ns(w)),
             waker_rest_ns: None,
             enqueued_on_cpu: false,
-        }
-    }
-
-    /// The context a wakeup was made in, and the task it is charged to: none for an interrupt, the
-    /// interrupted task for a soft interrupt.
-    fn waker_of(&self, cpu: usize, flags: ContextFlags) -> (Waker, Option<TaskId>) {
-        let current = self.current_task(cpu);
-        if flags.nmi() {
-            (Waker::Nmi, None)
-        } else if flags.hardirq() {
-            (Waker::Hardirq, None)
-        } else if flags.softirq() {
-            let context = match self.cpus[cpu].serving {
-                Some(true) => Waker::SoftirqInline,
-                Some(false) => Waker::SoftirqIrqExit,
-                None => Waker::SoftirqUnknown,
-            };
-            (context, current)
-        } else {
-            (Waker::Task, current)
         }
     }
 

@@ -146,7 +146,7 @@ tables! {
         lost_any_ns: I64 = row.lost_ns[ANY], "Idle CPU time matched to that wait, any CPU allowed.";
         wakee_run_ns: I64 = row.wakee_run_ns, "The wakee's on-CPU time from it until it blocked; null if not seen.";
         overlap_ns: I64 = row.overlap_ns, "How long waker and wakee could have run side by side; null if not known.";
-        overlap_censored: Bool = row.overlap_censored, "Whether overlap_ns is only a lower bound.";
+        overlap_censored: Bool = row.overlap_censored, "Whether overlap_ns is missing because the waker had too many wakees to watch.";
         probed_prev_cpu: U16 [detail] = cpu(row.probed.map(|p| p.0)), "The previous CPU by the kernel's own word; null without probe.";
         probed_chosen_cpu: U16 [detail] = cpu(row.probed.map(|p| p.1)), "The chosen CPU by the kernel's own word; null without probe.";
         in_window: Bool = row.in_window, "Whether the waking lies in the window: counts count only these.";
