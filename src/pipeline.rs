@@ -10,8 +10,9 @@ use ttwu_parsers::trace::{OpenOptions, Trace};
 use crate::replay::cpuset::CpuMap;
 use crate::replay::ledger::Window;
 use crate::replay::model::KernelModel;
-use crate::replay::resolver::{Batch, Recorded, Resolver};
+use crate::replay::resolver::{Recorded, Resolver};
 use crate::replay::rows::Sink;
+use crate::replay::steps::Batch;
 use crate::replay::survey::{Survey, survey};
 use crate::replay::words::Reading;
 use crate::replay::{Config, Counts, Machine, Replay};
@@ -334,7 +335,7 @@ fn decode(prepared: &Prepared, full: &SyncSender<Batch>, recycled: &Receiver<Bat
     let mut last = false;
     while !last {
         let mut batch = recycled.try_recv().unwrap_or_default();
-        while batch.events.len() < BATCH && !last {
+        while batch.steps.len() < BATCH && !last {
             match source.next_event() {
                 Some(event) => resolver.feed(event, &mut batch),
                 None => {

@@ -3,8 +3,8 @@
 
 use super::cpuset::{CpuSet, MaskId};
 use super::engine::Replay;
-use super::resolver::{Enqueue, WakeInfo};
 use super::rows::{Sink, TaskId};
+use super::steps::{Enqueue, WakeInfo};
 use super::tasks::TaskState;
 use super::wakeups::OpenWake;
 use super::words::{Class, Path, Reading, Waker};
@@ -49,11 +49,8 @@ impl<S: Sink> Replay<'_, S> {
                 let pinned = chosen.filter(|&cpu| {
                     !self.running(wakee) && !self.may_be_delayed(wakee, info.prev_cpu, cpu)
                 });
-                pinned.map(|cpu| {
-                    let mut only = CpuSet::empty(self.machine.cpus.len());
-                    only.insert(cpu);
-                    self.masks.intern(only)
-                })
+                let len = self.machine.cpus.len();
+                pinned.map(|cpu| self.masks.intern(CpuSet::only(len, cpu)))
             }
             (None, None) => None,
         };
@@ -145,7 +142,7 @@ impl<S: Sink> Replay<'_, S> {
         if selected || !self.may_be_delayed(open.row.wakee, prev, chosen) {
             return Class::Direct;
         }
-        let crosses = self.machine.crosses_llc(open.waker_cpu, chosen) == Some(true);
+        let crosses = self.distances.crosses_llc(open.waker_cpu, chosen) == Some(true);
         if crosses && self.cross_direct < QUEUEING_OFF {
             Class::Delayed
         } else {
@@ -157,7 +154,7 @@ impl<S: Sink> Replay<'_, S> {
         let open = &self.wakes[slot];
         let target = self.machine.cpus.index(enqueue.chosen);
         let crosses =
-            target.and_then(|t| self.machine.crosses_llc(open.waker_cpu, t)) == Some(true);
+            target.and_then(|t| self.distances.crosses_llc(open.waker_cpu, t)) == Some(true);
         if class == Class::Direct && crosses && self.tasks[open.row.wakee].fair() {
             self.cross_direct += 1;
         }
@@ -169,12 +166,8 @@ impl<S: Sink> Replay<'_, S> {
         let Some(info) = &open.info else {
             return Path::Unknown;
         };
-        let to_chosen = |sent: Option<(i64, u32)>| {
-            sent.is_some_and(|(ts, cpu)| {
-                cpu == enqueue.chosen && (class == Class::New || ts <= enqueue.ts)
-            })
-        };
-        let (ipi, polled) = (to_chosen(info.ipi_to), to_chosen(info.polled));
+        let expected = info.enqueue.is_some_and(|e| e.chosen == enqueue.chosen);
+        let (ipi, polled) = (expected && info.ipi, expected && info.polled);
         match class {
             Class::Anomaly | Class::Unknown => Path::Unknown,
             Class::Queued if ipi => Path::QueuedIpi,
@@ -193,15 +186,16 @@ impl<S: Sink> Replay<'_, S> {
 
     pub(super) fn pinned(&mut self, task: TaskId) -> bool {
         let masks = self.masks_of(task);
-        self.masks.get(masks[Reading::Any]).len() == 1
+        self.masks.is_single(masks[Reading::Any])
     }
 
     /// Whether `select_task_rq` ran for a fair wakee.
     pub(super) fn selection(
-        &mut self,
+        &self,
         slot: usize,
         class: Class,
         on_cpu_queued: bool,
+        pinned: bool,
     ) -> Option<bool> {
         let wakee = self.wakes[slot].row.wakee;
         if !self.tasks[wakee].fair() {
@@ -217,7 +211,7 @@ impl<S: Sink> Replay<'_, S> {
         match class {
             Class::SelfWake | Class::FastPath | Class::Delayed => Some(false),
             Class::Queued if on_cpu_queued => Some(false),
-            Class::Local | Class::Direct | Class::Queued => Some(!self.pinned(wakee)),
+            Class::Local | Class::Direct | Class::Queued => Some(!pinned),
             // Fork balancing is no idle search.
             Class::New | Class::DirectOrDelayed | Class::Anomaly | Class::Unknown => None,
         }
@@ -243,10 +237,11 @@ impl<S: Sink> Replay<'_, S> {
         let Some(info) = &open.info else {
             return;
         };
-        let (Some(probe), Some(cpu)) = (info.probe, info.probed_cpu) else {
+        let Some(probe) = info.probe else {
             return;
         };
-        let (Ok(prev), Ok(chosen)) = (u32::try_from(probe.prev), u32::try_from(cpu)) else {
+        let (Ok(prev), Ok(chosen)) = (u32::try_from(probe.prev), u32::try_from(probe.chosen))
+        else {
             return;
         };
         open.row.probed = Some((prev, chosen));

@@ -71,6 +71,13 @@ impl CpuSet {
         }
     }
 
+    /// One of `len` CPUs.
+    pub fn only(len: usize, cpu: usize) -> Self {
+        let mut set = Self::empty(len);
+        set.insert(cpu);
+        set
+    }
+
     /// The set of all `len` CPUs.
     pub fn full(len: usize) -> Self {
         let mut set = Self::empty(len);
@@ -171,6 +178,8 @@ impl MaskId {
 #[derive(Debug, Clone)]
 pub struct MaskTable {
     masks: Vec<CpuSet>,
+    /// Whether each holds one CPU.
+    single: Vec<bool>,
     ids: FxHashMap<CpuSet, MaskId>,
 }
 
@@ -180,6 +189,7 @@ impl MaskTable {
         let all = CpuSet::full(len);
         Self {
             ids: FxHashMap::from_iter([(all.clone(), MaskId::ALL)]),
+            single: vec![len == 1],
             masks: vec![all],
         }
     }
@@ -190,8 +200,15 @@ impl MaskTable {
         }
         let id = MaskId(self.masks.len() as u32);
         self.ids.insert(mask.clone(), id);
+        self.single.push(mask.len() == 1);
         self.masks.push(mask);
         id
+    }
+
+    /// Whether a mask holds exactly one CPU.
+    #[inline]
+    pub fn is_single(&self, id: MaskId) -> bool {
+        self.single.get(id.0 as usize).copied().unwrap_or(false)
     }
 
     #[inline]

@@ -3,13 +3,13 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use slab::Slab;
-
 use super::cpuset::{CpuSet, MaskId, MaskTable};
 use super::ledger::{Domains, Ledger, Waiting};
-use super::machine::{BusyMeter, CpuState, Current, Machine};
-use super::resolver::{Batch, WakeInfo, is_wake};
+use super::machine::{BusyMeter, CpuState, Current, Distances, Machine};
+use super::pids::PidNumber;
 use super::rows::{CpuRow, IpiRow, Sink, TaskId, TaskRow};
+use super::slots::Slots;
+use super::steps::{Batch, Kind, Step, WakeInfo};
 use super::survey::Survey;
 use super::tasks::{Task, TaskState, Tasks, bound_cpu};
 use super::verdict::Snapshots;
@@ -18,12 +18,13 @@ use super::wakeups::OpenWake;
 use super::words::{IpiKind, LedgerRow, Pair, Reading};
 use super::{Config, Counts};
 use crate::topology::Distance;
-use ttwu_parsers::event::{Comm, Event, NO_TYPE, Payload, Vector};
+use ttwu_parsers::event::{Comm, Event, Payload, Vector};
 
 /// Rebuilds CPU and task state from events in time order, and emits rows.
 pub struct Replay<'a, S: Sink> {
     pub(super) config: &'a Config,
     pub(super) machine: &'a Machine,
+    pub(super) distances: Distances<'a>,
     pub(super) survey: &'a Survey,
     pub(super) sink: &'a mut S,
     pub(super) now: i64,
@@ -33,8 +34,8 @@ pub struct Replay<'a, S: Sink> {
     pub(super) tasks: Tasks,
     pub(super) cpus: Vec<CpuState>,
     pub(super) busy: Vec<BusyMeter>,
-    pub(super) wakes: Slab<OpenWake>,
-    pub(super) waits: Slab<Wait>,
+    pub(super) wakes: Slots<OpenWake>,
+    pub(super) waits: Slots<Wait>,
     pub(super) snapshots: Snapshots,
     /// Choices to come: stamp, wakeup, serial number of the wakeup.
     pub(super) choices: BinaryHeap<Reverse<(i64, usize, u64)>>,
@@ -70,6 +71,7 @@ impl<'a, S: Sink> Replay<'a, S> {
         let mut replay = Self {
             config,
             machine,
+            distances: Distances::new(machine),
             survey,
             sink,
             now: start,
@@ -79,8 +81,8 @@ impl<'a, S: Sink> Replay<'a, S> {
             tasks: Tasks::default(),
             cpus,
             busy,
-            wakes: Slab::new(),
-            waits: Slab::new(),
+            wakes: Slots::default(),
+            waits: Slots::default(),
             snapshots: Snapshots::default(),
             choices: BinaryHeap::new(),
             serial: 0,
@@ -105,13 +107,18 @@ impl<'a, S: Sink> Replay<'a, S> {
 
     /// Replays the next events in time order, and empties the batch.
     pub fn replay(&mut self, batch: &mut Batch) {
-        let mut wakes = batch.wakes.drain(..);
-        for event in &batch.events {
-            let wake = if is_wake(event) { wakes.next() } else { None };
-            self.apply(event, wake);
+        let mut wakes = batch.wakes.iter();
+        let mut rare = batch.rare.iter();
+        for step in &batch.steps {
+            match step.kind {
+                Kind::Pid(pid) => self.tasks.number(pid),
+                Kind::Name(number, comm) => self.tasks.name(number, comm),
+                Kind::Waking(_) | Kind::WakeupNew(_) => self.apply(step, wakes.next(), None),
+                Kind::Rare => self.apply(step, None, rare.next()),
+                _ => self.apply(step, None, None),
+            }
         }
-        drop(wakes);
-        batch.events.clear();
+        batch.clear();
     }
 
     /// Closes everything at the trace's end and emits tasks and CPUs.
@@ -124,37 +131,35 @@ impl<'a, S: Sink> Replay<'a, S> {
         self.counts
     }
 
-    fn apply(&mut self, event: &Event, wake: Option<WakeInfo>) {
-        let Some(cpu) = self.machine.cpus.index(event.cpu) else {
+    fn apply(&mut self, step: &Step, wake: Option<&WakeInfo>, event: Option<&Event>) {
+        let Some(cpu) = self.machine.cpus.index(step.cpu) else {
             self.counts.bad_cpus += 1;
             return;
         };
-        if event.ts < self.now {
+        if step.ts < self.now {
             self.counts.backward_stamps += 1;
         }
-        let ts = event.ts.max(self.now);
+        let ts = step.ts.max(self.now);
         self.run_choices(ts);
         self.now = ts;
         self.settle_late_waits();
-        self.first_sight(cpu, event);
-        match &event.payload {
-            Payload::Switch { .. } => self.switch(cpu, event),
-            Payload::Waking(w) => {
-                if let Some(info) = wake.filter(|_| w.pid > 0) {
-                    self.waking(cpu, event, w, info);
+        self.first_sight(cpu, step);
+        match &step.kind {
+            Kind::Switch(switch) => self.switch(cpu, step, switch),
+            Kind::Waking(woken) => {
+                if let Some(info) = wake {
+                    self.waking(cpu, step, woken, info);
                 }
             }
-            // An idle task is a CPU's state: it neither waits nor sleeps.
-            Payload::Wakeup(w) if w.pid > 0 => self.wakeup(cpu, event, w),
-            Payload::WakeupNew(w) => {
-                if w.pid > 0 {
-                    self.wakeup_new(cpu, event, w, wake);
+            Kind::Wakeup(woken) => self.wakeup(cpu, step, woken),
+            Kind::WakeupNew(woken) => self.wakeup_new(cpu, step, woken, wake),
+            Kind::Migrate(moved) => self.migrate(cpu, step, moved),
+            Kind::Rare => {
+                if let Some(event) = event {
+                    self.other(cpu, event);
                 }
             }
-            Payload::Migrate { .. } => self.migrate(cpu, event),
-            Payload::LossBegin { count } => self.begin_gap(cpu, *count),
-            Payload::LossEnd => self.end_gap(cpu),
-            _ => self.other(cpu, event),
+            Kind::Pid(_) | Kind::Name(..) => {}
         }
         self.settle();
     }
@@ -162,6 +167,8 @@ impl<'a, S: Sink> Replay<'a, S> {
     /// The rarer kinds.
     fn other(&mut self, cpu: usize, event: &Event) {
         match &event.payload {
+            Payload::LossBegin { count } => self.begin_gap(cpu, *count),
+            Payload::LossEnd => self.end_gap(cpu),
             Payload::Fork {
                 child_pid,
                 child_comm,
@@ -181,10 +188,10 @@ impl<'a, S: Sink> Replay<'a, S> {
             }
             // It may still block while it closes its files: its end is a switch-out as a dead task.
             Payload::Exit { pid, comm } if *pid > 0 => {
-                self.task(*pid, *comm);
+                self.task_of_pid(*pid, *comm);
             }
             Payload::TaskName { tgid, tid, comm } if *tid > 0 => {
-                let task = self.task(*tid, *comm);
+                let task = self.task_of_pid(*tid, *comm);
                 self.tasks[task].tgid = Some(*tgid);
             }
             Payload::SoftirqRaise { vec } => {
@@ -247,7 +254,7 @@ impl<'a, S: Sink> Replay<'a, S> {
             target_cpu: target,
             targets,
             kind,
-            distance: to.map_or(Distance::Unknown, |to| self.machine.distance(cpu, to)),
+            distance: to.map_or(Distance::Unknown, |to| self.distances.distance(cpu, to)),
             handler_ns: None,
             task: self.current_task(cpu),
             callback,
@@ -288,16 +295,16 @@ impl<'a, S: Sink> Replay<'a, S> {
 
     /// An event of a CPU whose state is unknown shows what it runs.
     #[inline]
-    fn first_sight(&mut self, cpu: usize, event: &Event) {
+    fn first_sight(&mut self, cpu: usize, step: &Step) {
         let state = &self.cpus[cpu];
         if state.current != Current::Unknown
             || state.gap_since.is_some()
-            || event.type_index == NO_TYPE
-            || event.pid < 0
+            || !step.recorded
+            || step.pid < 0
         {
             return;
         }
-        self.set_first_current(cpu, event.pid);
+        self.set_first_current(cpu, step.pid);
         self.settle();
     }
 
@@ -306,19 +313,32 @@ impl<'a, S: Sink> Replay<'a, S> {
             self.run_nothing(cpu);
             return;
         }
-        let (task, _) = self.tasks.get_or_new(pid);
+        let task = self.tasks.get_or_new(pid);
         self.leave_wherever(task);
         self.run_task(cpu, task);
     }
 
-    /// The task behind a pid, with the name it has now.
+    /// The task behind a pid's number, with the name and priority it has now.
     #[inline]
-    pub(super) fn task(&mut self, pid: i32, comm: Comm) -> TaskId {
-        let (task, _) = self.tasks.get_or_new(pid);
+    pub(super) fn task(&mut self, number: PidNumber, prio: i16) -> TaskId {
+        let (task, renamed) = self.tasks.numbered(number);
+        if let Some(comm) = renamed {
+            self.take_name(task, comm);
+        }
+        self.tasks[task].prio = prio;
+        task
+    }
+
+    fn task_of_pid(&mut self, pid: i32, comm: Comm) -> TaskId {
+        let task = self.tasks.get_or_new(pid);
+        self.take_name(task, comm);
+        task
+    }
+
+    fn take_name(&mut self, task: TaskId, comm: Comm) {
         if self.tasks[task].comm != comm {
             self.rename(task, comm);
         }
-        task
     }
 
     /// The task is gone, though its end was not recorded.
@@ -334,37 +354,34 @@ impl<'a, S: Sink> Replay<'a, S> {
         let bound = bound_cpu(&comm).and_then(|cpu| self.machine.cpus.index(cpu));
         let pid = self.tasks[task].pid;
         // Anyone can take such a name: it counts only if the task was seen nowhere else.
-        self.tasks[task].bound_to = bound.filter(|&cpu| {
-            let mut only = CpuSet::empty(self.machine.cpus.len());
-            only.insert(cpu);
-            self.survey
-                .seen(pid, self.now, &self.machine.cpus)
-                .is_subset(&only)
+        let bound = bound.map(|cpu| (cpu, CpuSet::only(self.machine.cpus.len(), cpu)));
+        let bound = bound.filter(|(_, only)| {
+            let seen = self.survey.seen(pid, self.now, &self.machine.cpus);
+            seen.is_subset(only)
         });
+        self.tasks[task].bound_to = bound.as_ref().map(|(cpu, _)| *cpu);
+        self.tasks[task].bound_mask = bound.map(|(_, only)| self.masks.intern(only));
     }
 
     /// A task's masks under both readings, as of now.
     pub(super) fn masks_of(&mut self, task: TaskId) -> Pair<MaskId> {
-        let len = self.machine.cpus.len();
-        let known = match self.tasks[task].bound_to {
-            Some(cpu) => {
-                let mut only = CpuSet::empty(len);
-                only.insert(cpu);
-                Some(self.masks.intern(only))
-            }
-            None => self.tasks[task].probed_mask,
-        };
-        if let Some(mask) = known {
+        let state = &self.tasks[task];
+        if let Some(mask) = state.bound_mask.or(state.probed_mask) {
             return Pair([mask, mask]);
         }
-        if self.now >= self.tasks[task].seen_until {
-            let pid = self.tasks[task].pid;
-            let seen = self.survey.seen(pid, self.now, &self.machine.cpus);
-            let until = self.survey.epoch(pid, self.now).1;
-            self.tasks[task].seen_mask = self.masks.intern(seen);
-            self.tasks[task].seen_until = until;
+        if self.now >= state.seen_until {
+            self.look_up_seen(task);
         }
         Pair([self.tasks[task].seen_mask, MaskId::ALL])
+    }
+
+    #[cold]
+    fn look_up_seen(&mut self, task: TaskId) {
+        let pid = self.tasks[task].pid;
+        let seen = self.survey.seen(pid, self.now, &self.machine.cpus);
+        let until = self.survey.epoch(pid, self.now).1;
+        self.tasks[task].seen_mask = self.masks.intern(seen);
+        self.tasks[task].seen_until = until;
     }
 
     /// Brings a CPU's ledger row, and whether it is available, in line with its state.
@@ -414,6 +431,9 @@ impl<'a, S: Sink> Replay<'a, S> {
     /// Brings the matching up to date, and completes the waits that ended with this event.
     #[inline]
     pub(super) fn settle(&mut self) {
+        if self.ledger.is_settled() && self.ended.is_empty() {
+            return;
+        }
         let now = self.now;
         let (tasks, waits, ledger) = (&mut self.tasks, &mut self.waits, &mut self.ledger);
         ledger.settle(now, &self.masks, &mut |reading, task, ns| {
@@ -506,7 +526,7 @@ impl<'a, S: Sink> Replay<'a, S> {
 }
 
 /// Adds a share of lost time to a task and to its open wait.
-fn charge(tasks: &mut Tasks, waits: &mut Slab<Wait>, reading: Reading, task: TaskId, ns: i64) {
+fn charge(tasks: &mut Tasks, waits: &mut Slots<Wait>, reading: Reading, task: TaskId, ns: i64) {
     tasks[task].totals.lost_ns[reading] += ns;
     if let Some(wait) = tasks[task].wait.and_then(|slot| waits.get_mut(slot)) {
         wait.lost_ns[reading] += ns;

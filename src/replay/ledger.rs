@@ -182,6 +182,12 @@ impl Ledger {
         list.get(at).map(|w| w.task)
     }
 
+    /// Whether nothing has changed since the matching was last brought up to date.
+    #[inline]
+    pub fn is_settled(&self) -> bool {
+        !self.dirty
+    }
+
     /// Brings the matching up to date after an event. `lost(reading, task, ns)` is told each share as it is
     /// final.
     #[inline]

@@ -18,12 +18,10 @@ pub struct Machine {
 
 impl Machine {
     /// The distance between two dense CPU numbers.
-    #[inline]
     pub fn distance(&self, a: usize, b: usize) -> Distance {
         self.topology.distance(self.cpus.id(a), self.cpus.id(b))
     }
 
-    #[inline]
     pub fn crosses_llc(&self, a: usize, b: usize) -> Option<bool> {
         self.topology.crosses_llc(self.cpus.id(a), self.cpus.id(b))
     }
@@ -58,14 +56,58 @@ impl Machine {
 
     fn core_of(&self, cpu: usize) -> CpuSet {
         let len = self.cpus.len();
-        let mut set = CpuSet::empty(len);
-        set.insert(cpu);
+        let mut set = CpuSet::only(len, cpu);
         if let Some(core) = self.topology.core_id(self.cpus.id(cpu)) {
             (0..len)
                 .filter(|&c| self.topology.core_id(self.cpus.id(c)) == Some(core))
                 .for_each(|c| set.insert(c));
         }
         set
+    }
+}
+
+/// How far any two CPUs are apart, and whether their LLCs differ: looked up several times a wakeup.
+#[derive(Debug)]
+pub struct Distances<'a> {
+    machine: &'a Machine,
+    /// Row by row; empty for more CPUs than [`TABLED_CPUS`].
+    pairs: Vec<(Distance, Option<bool>)>,
+}
+
+/// Most CPUs whose distances are kept: 2 MB.
+const TABLED_CPUS: usize = 1024;
+
+impl<'a> Distances<'a> {
+    pub fn new(machine: &'a Machine) -> Self {
+        let cpus = machine.cpus.len();
+        let cpus = if cpus <= TABLED_CPUS { cpus } else { 0 };
+        let pairs = (0..cpus * cpus).map(|pair| {
+            let (a, b) = (pair / cpus, pair % cpus);
+            (machine.distance(a, b), machine.crosses_llc(a, b))
+        });
+        Self {
+            machine,
+            pairs: pairs.collect(),
+        }
+    }
+
+    /// The distance between two dense CPU numbers, and whether they have different LLCs.
+    #[inline]
+    pub fn between(&self, a: usize, b: usize) -> (Distance, Option<bool>) {
+        match self.pairs.get(a * self.machine.cpus.len() + b) {
+            Some(&pair) => pair,
+            None => (self.machine.distance(a, b), self.machine.crosses_llc(a, b)),
+        }
+    }
+
+    #[inline]
+    pub fn distance(&self, a: usize, b: usize) -> Distance {
+        self.between(a, b).0
+    }
+
+    #[inline]
+    pub fn crosses_llc(&self, a: usize, b: usize) -> Option<bool> {
+        self.between(a, b).1
     }
 }
 

@@ -6,51 +6,37 @@
 
 use std::collections::VecDeque;
 
-use rustc_hash::FxHashMap;
-
+use super::pids::{PidNumber, Pids};
+use super::steps::{Batch, Enqueue, Kind, Moved, Probe, Step, Switch, WakeInfo, Woken};
 use ttwu_parsers::decode::EventType;
-use ttwu_parsers::event::{ContextFlags, Event, Payload, Selection, Vector, Wake};
+use ttwu_parsers::event::{Comm, ContextFlags, Event, NO_TYPE, Payload, Selection, Vector, Wake};
 
 /// Most events that are held back; then the oldest waking is given up.
 const HELD_EVENTS: usize = 65_536;
 /// Longest time for which events are held back.
 const HELD_NS: i64 = 1_000_000_000;
 
-/// What became of a waking.
+/// What is known so far of a waking.
 #[derive(Debug, Clone, PartialEq)]
-pub struct WakeInfo {
-    pub pid: i32,
-    pub waking_ns: i64,
-    pub waking_cpu: u32,
-    pub prev_cpu: u32,
-    /// The enqueue: `None` if it was not found within the bound.
-    pub enqueue: Option<Enqueue>,
+struct OpenWaking {
+    /// `None` for a new task's wakeup, which is its own enqueue.
+    wakee: Option<PidNumber>,
+    waking_ns: i64,
+    waking_cpu: u32,
+    prev_cpu: u32,
+    enqueue: Option<Enqueue>,
     /// When the CPU was chosen.
-    pub choice_ns: Option<i64>,
-    pub probe: Option<Selection>,
-    pub probed_cpu: Option<i32>,
-    /// What the waker sent to the chosen CPU, or to any before the choice is known.
-    pub queued_to: Option<(i64, u32)>,
-    pub ipi_to: Option<(i64, u32)>,
-    pub polled: Option<(i64, u32)>,
-    /// An interrupt vector ran on the chosen CPU between waking and enqueue.
-    pub vector_seen: bool,
-    /// Another queued wakeup to the same CPU was under way.
-    pub behind_another: bool,
-    migrated: Option<(i64, u32)>,
+    choice_ns: Option<i64>,
+    probe: Option<Probe>,
     probe_ns: Option<i64>,
+    /// What the waker sent to the chosen CPU, or to any before the choice is known.
+    queued_to: Option<(i64, u32)>,
+    ipi_to: Option<(i64, u32)>,
+    polled: Option<(i64, u32)>,
+    migrated: Option<(i64, u32)>,
+    vector_seen: bool,
+    behind_another: bool,
     resolved: bool,
-}
-
-/// A `sched_wakeup`, or what stands in for it in a trace without any.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Enqueue {
-    pub ts: i64,
-    pub cpu: u32,
-    pub chosen: u32,
-    pub flags: ContextFlags,
-    /// False where the trace has no `sched_wakeup` and the CPU follows from the waking alone.
-    pub recorded: bool,
 }
 
 /// What a trace's event types allow to be concluded.
@@ -85,28 +71,16 @@ impl Recorded {
     }
 }
 
-/// Resolved events in time order, with what became of the wakings (and new tasks' wakeups) among them, in their order.
-#[derive(Debug, Default)]
-pub struct Batch {
-    pub events: Vec<Event>,
-    pub wakes: Vec<WakeInfo>,
-}
-
-/// Whether an event has an entry in [`Batch::wakes`].
-#[inline]
-pub fn is_wake(event: &Event) -> bool {
-    matches!(event.payload, Payload::Waking(_) | Payload::WakeupNew(_))
-}
-
-/// Holds events back until the wakings among them are resolved.
+/// Turns events into steps, held back until the wakings among them are resolved.
 pub struct Resolver {
     recorded: Recorded,
-    events: VecDeque<(Event, bool)>,
-    infos: VecDeque<WakeInfo>,
-    /// How many infos were released.
+    pids: Pids,
+    held: VecDeque<Step>,
+    /// The events behind the rare ones of the steps held.
+    rare: VecDeque<Event>,
+    wakings: VecDeque<OpenWaking>,
+    /// How many wakings were released.
     released: u64,
-    /// Wakings without enqueue, by pid: the number of their info.
-    pending: FxHashMap<i32, u64>,
     cpus: Vec<CpuWatch>,
 }
 
@@ -126,10 +100,11 @@ impl Resolver {
     pub fn new(recorded: Recorded) -> Self {
         Self {
             recorded,
-            events: VecDeque::new(),
-            infos: VecDeque::new(),
+            pids: Pids::default(),
+            held: VecDeque::new(),
+            rare: VecDeque::new(),
+            wakings: VecDeque::new(),
             released: 0,
-            pending: FxHashMap::default(),
             cpus: Vec::new(),
         }
     }
@@ -137,12 +112,19 @@ impl Resolver {
     /// Takes the next event in time order; adds to `out` what is ready.
     #[inline]
     pub fn feed(&mut self, event: Event, out: &mut Batch) {
-        let is_wake = self.watch(&event);
-        if !is_wake && self.events.is_empty() {
-            out.events.push(event);
+        let kind = self.watch(&event, out);
+        let step = step(&event, kind);
+        if self.held.is_empty() && !step.is_wake() {
+            out.steps.push(step);
+            if let Kind::Rare = kind {
+                out.rare.push(event);
+            }
             return;
         }
-        self.events.push_back((event, is_wake));
+        self.held.push_back(step);
+        if let Kind::Rare = kind {
+            self.rare.push_back(event);
+        }
         while self.head_is_ready() {
             self.pop(out);
         }
@@ -150,46 +132,58 @@ impl Resolver {
 
     /// At the trace's end: adds all that is held, resolved or not.
     pub fn drain(&mut self, out: &mut Batch) {
-        while !self.events.is_empty() {
+        while !self.held.is_empty() {
             self.pop(out);
         }
     }
 
     #[inline]
     fn head_is_ready(&self) -> bool {
-        let Some((head, is_wake)) = self.events.front() else {
+        let Some(head) = self.held.front() else {
             return false;
         };
-        if !is_wake || self.infos.front().is_some_and(|info| info.resolved) {
+        if !head.is_wake() || self.wakings.front().is_some_and(|waking| waking.resolved) {
             return true;
         }
-        let newest = self.events.back().map_or(head.ts, |(event, _)| event.ts);
-        self.events.len() >= HELD_EVENTS || newest.saturating_sub(head.ts) >= HELD_NS
+        let newest = self.held.back().map_or(head.ts, |step| step.ts);
+        self.held.len() >= HELD_EVENTS || newest.saturating_sub(head.ts) >= HELD_NS
     }
 
     #[inline]
     fn pop(&mut self, out: &mut Batch) {
-        let Some((event, is_wake)) = self.events.pop_front() else {
+        let Some(step) = self.held.pop_front() else {
             return;
         };
-        if is_wake {
+        if step.is_wake() {
             out.wakes.extend(self.release());
         }
-        out.events.push(event);
+        if let Kind::Rare = step.kind {
+            out.rare.extend(self.rare.pop_front());
+        }
+        out.steps.push(step);
     }
 
     fn release(&mut self) -> Option<WakeInfo> {
-        let mut info = self.infos.pop_front()?;
-        if !info.resolved {
-            self.pending.remove(&info.pid);
+        let mut waking = self.wakings.pop_front()?;
+        let number = self.released;
+        self.released += 1;
+        if !waking.resolved {
+            self.forget_pending(waking.wakee, number);
             if !self.recorded.wakeup {
-                info.assume_enqueue();
+                waking.assume_enqueue();
             }
         }
-        self.released += 1;
-        Some(info)
+        Some(waking.outcome())
     }
 
+    fn forget_pending(&mut self, wakee: Option<PidNumber>, number: u64) {
+        if let Some(wakee) = wakee {
+            let pending = &mut self.pids.get_mut(wakee).pending;
+            pending.take_if(|pending| *pending == number);
+        }
+    }
+
+    #[inline]
     fn cpu(&mut self, cpu: u32) -> &mut CpuWatch {
         // CPU ids were bounded by the survey; an id beyond is watched in one common slot.
         let slot = (cpu as usize).min(usize::from(u16::MAX));
@@ -199,36 +193,120 @@ impl Resolver {
         &mut self.cpus[slot]
     }
 
-    fn info(&mut self, number: Option<u64>) -> Option<&mut WakeInfo> {
+    #[inline]
+    fn open_waking(&mut self, number: Option<u64>) -> Option<&mut OpenWaking> {
         let slot = number?.checked_sub(self.released)?;
-        self.infos.get_mut(usize::try_from(slot).ok()?)
+        self.wakings.get_mut(usize::try_from(slot).ok()?)
     }
 
-    /// Notes what the event says of wakeups under way. True if it is itself a waking, or a new task's wakeup.
+    /// The number of a pid; tells the replay of one that is new.
     #[inline]
-    fn watch(&mut self, event: &Event) -> bool {
+    fn pid(&mut self, pid: i32, event: &Event, out: &mut Batch) -> Option<PidNumber> {
+        let (number, new) = self.pids.number(pid)?;
+        if new {
+            self.tell(event, Kind::Pid(pid), out);
+        }
+        Some(number)
+    }
+
+    /// The number of a pid that the event names; tells the replay of a new name.
+    #[inline]
+    fn named(
+        &mut self,
+        pid: i32,
+        comm: &Comm,
+        event: &Event,
+        out: &mut Batch,
+    ) -> Option<PidNumber> {
+        let number = self.pid(pid, event, out)?;
+        let known = self.pids.get_mut(number);
+        if known.comm != *comm {
+            known.comm = *comm;
+            self.tell(event, Kind::Name(number, *comm), out);
+        }
+        Some(number)
+    }
+
+    /// Puts news of a pid before the event that brings it.
+    #[cold]
+    fn tell(&mut self, event: &Event, kind: Kind, out: &mut Batch) {
+        let step = step(event, kind);
+        match self.held.is_empty() {
+            true => out.steps.push(step),
+            false => self.held.push_back(step),
+        }
+    }
+
+    /// Notes what the event says of wakeups under way, and cuts it down.
+    #[inline]
+    fn watch(&mut self, event: &Event, out: &mut Batch) -> Kind {
+        match &event.payload {
+            Payload::Switch {
+                prev_comm,
+                prev_pid,
+                prev_prio,
+                prev_state,
+                next_comm,
+                next_pid,
+                next_prio,
+            } => {
+                self.close(event.cpu);
+                let prev = self.named(*prev_pid, prev_comm, event, out);
+                let next = self.named(*next_pid, next_comm, event, out);
+                if !self.recorded.wakeup {
+                    self.enqueue_unseen(next);
+                }
+                Kind::Switch(Switch {
+                    prev,
+                    prev_prio: *prev_prio,
+                    prev_state: *prev_state,
+                    next,
+                    next_prio: *next_prio,
+                })
+            }
+            Payload::Waking(wake) => {
+                let woken = self.woken(wake, event, out);
+                self.waking(event, &woken);
+                Kind::Waking(woken)
+            }
+            Payload::Wakeup(wake) => {
+                let woken = self.woken(wake, event, out);
+                self.wakeup(event, &woken);
+                Kind::Wakeup(woken)
+            }
+            Payload::WakeupNew(wake) => {
+                let woken = self.woken(wake, event, out);
+                self.wakeup_new(event, &woken);
+                Kind::WakeupNew(woken)
+            }
+            Payload::Migrate {
+                comm,
+                pid,
+                prio,
+                orig_cpu,
+                dest_cpu,
+            } => {
+                let task = self.named(*pid, comm, event, out);
+                self.migrated(event, task, *dest_cpu);
+                Kind::Migrate(Moved {
+                    task,
+                    prio: *prio,
+                    orig_cpu: *orig_cpu,
+                    dest_cpu: *dest_cpu,
+                })
+            }
+            _ => {
+                self.watch_rare(event, out);
+                Kind::Rare
+            }
+        }
+    }
+
+    fn watch_rare(&mut self, event: &Event, out: &mut Batch) {
         let cpu = event.cpu;
         match &event.payload {
-            Payload::Waking(wake) => self.waking(event, wake),
-            Payload::Wakeup(wake) => self.wakeup(event, wake),
-            Payload::WakeupNew(wake) => self.wakeup_new(event, wake),
-            Payload::Switch { next_pid, .. } => {
-                self.close(cpu);
-                if !self.recorded.wakeup {
-                    self.enqueue_unseen(*next_pid);
-                }
-            }
-            Payload::Migrate { pid, dest_cpu, .. } => {
-                let number = self.pending.get(pid).copied();
-                if let Some(info) = self.info(number)
-                    && info.waking_cpu == cpu
-                    && info.migrated.is_none()
-                {
-                    info.migrated = Some((event.ts, *dest_cpu));
-                }
-            }
             Payload::CsdQueue { cpu: target, .. } => {
-                self.sent(cpu, |info| &mut info.queued_to, (event.ts, *target));
+                self.sent(cpu, |waking| &mut waking.queued_to, (event.ts, *target));
             }
             Payload::IpiSendCpu {
                 cpu: target,
@@ -236,113 +314,135 @@ impl Resolver {
                 ..
             } => self.ipi_sent(cpu, (event.ts, *target), *callback),
             Payload::WakeIdleWithoutIpi { cpu: target } => {
-                self.sent(cpu, |info| &mut info.polled, (event.ts, *target));
+                self.sent(cpu, |waking| &mut waking.polled, (event.ts, *target));
             }
             Payload::VectorEntry(Vector::Reschedule | Vector::CallFunctionSingle)
             | Payload::IpiEntry { .. } => self.cpu(cpu).last_vector = Some(event.ts),
             Payload::Select(selection) => self.cpu(cpu).selecting = Some(*selection),
             Payload::Selected { cpu: chosen } => self.selected(cpu, event.ts, *chosen),
+            Payload::Exit { pid, comm } | Payload::TaskName { tid: pid, comm, .. } => {
+                self.named(*pid, comm, event, out);
+            }
+            Payload::Fork {
+                child_pid,
+                child_comm,
+                ..
+            } => {
+                self.named(*child_pid, child_comm, event, out);
+            }
             _ => {}
         }
-        is_wake(event)
     }
 
-    fn waking(&mut self, event: &Event, wake: &Wake) {
+    #[inline]
+    fn woken(&mut self, wake: &Wake, event: &Event, out: &mut Batch) -> Woken {
+        Woken {
+            wakee: self.named(wake.pid, &wake.comm, event, out),
+            prio: wake.prio,
+            target_cpu: wake.target_cpu,
+        }
+    }
+
+    fn waking(&mut self, event: &Event, woken: &Woken) {
         self.close(event.cpu);
-        let number = self.released + self.infos.len() as u64;
-        let info = WakeInfo::new(wake.pid, event.ts, event.cpu, wake.target_cpu);
-        self.infos.push_back(info);
-        if let Some(older) = self.pending.insert(wake.pid, number)
-            && let Some(info) = self.info(Some(older))
+        let number = self.released + self.wakings.len() as u64;
+        let mut waking = OpenWaking::new(woken.wakee, event, woken.target_cpu);
+        // An idle task is never woken: there is nothing to wait for.
+        waking.resolved = woken.wakee.is_none();
+        self.wakings.push_back(waking);
+        if let Some(wakee) = woken.wakee
+            && let Some(older) = self.pids.get_mut(wakee).pending.replace(number)
+            && let Some(waking) = self.open_waking(Some(older))
         {
-            info.resolved = true;
+            waking.resolved = true;
         }
         self.cpu(event.cpu).open = Some(number);
     }
 
-    fn wakeup(&mut self, event: &Event, wake: &Wake) {
-        let Some(number) = self.pending.remove(&wake.pid) else {
+    fn wakeup(&mut self, event: &Event, woken: &Woken) {
+        let wakee = woken.wakee.map(|wakee| self.pids.get_mut(wakee));
+        let Some(number) = wakee.and_then(|wakee| wakee.pending.take()) else {
             return;
         };
-        let target = self.cpu(wake.target_cpu).clone();
-        let Some(info) = self.info(Some(number)) else {
+        let target = self.cpu(woken.target_cpu);
+        let (last_vector, last_queued) = (target.last_vector, target.last_queued);
+        let Some(waking) = self.open_waking(Some(number)) else {
             return;
         };
-        let queued = event.cpu != info.waking_cpu && event.cpu == wake.target_cpu;
-        info.enqueue = Some(Enqueue {
-            ts: event.ts,
-            cpu: event.cpu,
-            chosen: wake.target_cpu,
-            flags: event.flags,
-            recorded: true,
-        });
-        let since = info.waking_ns;
-        info.vector_seen = target.last_vector.is_some_and(|ts| ts >= since);
-        info.behind_another = target
-            .last_queued
-            .is_some_and(|(waking, enqueue)| waking < since && since < enqueue);
-        info.settle_choice();
-        let waker = info.waking_cpu;
+        let queued = event.cpu != waking.waking_cpu && event.cpu == woken.target_cpu;
+        let since = waking.waking_ns;
+        waking.enqueue = Some(enqueue(event, woken));
+        waking.vector_seen = last_vector.is_some_and(|ts| ts >= since);
+        waking.behind_another =
+            last_queued.is_some_and(|(waking, enqueue)| waking < since && since < enqueue);
+        waking.settle_choice();
+        let waker = waking.waking_cpu;
         if queued {
-            self.cpu(wake.target_cpu).last_queued = Some((since, event.ts));
+            self.cpu(woken.target_cpu).last_queued = Some((since, event.ts));
         } else if self.cpu(waker).open == Some(number) {
             self.cpu(waker).open = None;
         }
     }
 
     /// A new task's IPI, if any, follows its `sched_wakeup_new`: wait for this CPU's next event.
-    fn wakeup_new(&mut self, event: &Event, wake: &Wake) {
+    fn wakeup_new(&mut self, event: &Event, woken: &Woken) {
         self.close(event.cpu);
-        let number = self.released + self.infos.len() as u64;
-        let mut info = WakeInfo::new(wake.pid, event.ts, event.cpu, wake.target_cpu);
-        info.enqueue = Some(Enqueue {
-            ts: event.ts,
-            cpu: event.cpu,
-            chosen: wake.target_cpu,
-            flags: event.flags,
-            recorded: true,
-        });
-        info.settle_choice();
-        info.resolved = false;
-        self.infos.push_back(info);
+        let number = self.released + self.wakings.len() as u64;
+        let mut waking = OpenWaking::new(None, event, woken.target_cpu);
+        waking.enqueue = Some(enqueue(event, woken));
+        waking.settle_choice();
+        waking.resolved = false;
+        self.wakings.push_back(waking);
         self.cpu(event.cpu).open = Some(number);
     }
 
+    /// The waker chose another CPU than the previous one.
+    fn migrated(&mut self, event: &Event, task: Option<PidNumber>, dest_cpu: u32) {
+        let number = task.and_then(|task| self.pids.get_mut(task).pending);
+        if let Some(waking) = self.open_waking(number)
+            && waking.waking_cpu == event.cpu
+            && waking.migrated.is_none()
+        {
+            waking.migrated = Some((event.ts, dest_cpu));
+        }
+    }
+
     /// What follows on this CPU no longer belongs to its last wakeup.
+    #[inline]
     fn close(&mut self, cpu: u32) {
         let number = self.cpu(cpu).open.take();
         let wakeups_recorded = self.recorded.wakeup;
-        let Some(info) = self.info(number).filter(|info| !info.resolved) else {
+        let Some(waking) = self.open_waking(number).filter(|waking| !waking.resolved) else {
             return;
         };
-        if info.enqueue.is_some() {
-            info.resolved = true;
+        if waking.enqueue.is_some() {
+            waking.resolved = true;
         } else if !wakeups_recorded {
-            let pid = info.pid;
-            info.assume_enqueue();
-            self.pending.remove(&pid);
+            waking.assume_enqueue();
+            let wakee = waking.wakee;
+            self.forget_pending(wakee, number.unwrap_or(u64::MAX));
         }
     }
 
     /// In a trace without `sched_wakeup`, the switch-in shows that the wakee was enqueued before.
-    fn enqueue_unseen(&mut self, pid: i32) {
-        let number = self.pending.remove(&pid);
-        if let Some(info) = self.info(number) {
-            info.assume_enqueue();
+    fn enqueue_unseen(&mut self, task: Option<PidNumber>) {
+        let number = task.and_then(|task| self.pids.get_mut(task).pending.take());
+        if let Some(waking) = self.open_waking(number) {
+            waking.assume_enqueue();
         }
     }
 
     fn sent(
         &mut self,
         cpu: u32,
-        field: impl Fn(&mut WakeInfo) -> &mut Option<(i64, u32)>,
+        field: impl Fn(&mut OpenWaking) -> &mut Option<(i64, u32)>,
         what: (i64, u32),
     ) {
         let number = self.cpu(cpu).open;
-        if let Some(info) = self.info(number) {
+        if let Some(waking) = self.open_waking(number) {
             // Sends to a CPU other than the chosen one are not this wakeup's.
-            if info.goes_to().is_none_or(|target| target == what.1) {
-                field(info).get_or_insert(what);
+            if waking.goes_to().is_none_or(|target| target == what.1) {
+                field(waking).get_or_insert(what);
             }
         }
     }
@@ -353,12 +453,12 @@ impl Resolver {
         let queueing = self.recorded.first_send_is_queueing
             && callback != 0
             && self
-                .info(number)
-                .is_some_and(|info| info.queued_to.is_none());
+                .open_waking(number)
+                .is_some_and(|waking| waking.queued_to.is_none());
         if queueing {
-            self.sent(cpu, |info| &mut info.queued_to, what);
+            self.sent(cpu, |waking| &mut waking.queued_to, what);
         } else {
-            self.sent(cpu, |info| &mut info.ipi_to, what);
+            self.sent(cpu, |waking| &mut waking.ipi_to, what);
         }
     }
 
@@ -366,36 +466,63 @@ impl Resolver {
         let Some(selection) = self.cpu(cpu).selecting.take() else {
             return;
         };
-        let number = self.pending.get(&selection.pid).copied();
-        if let Some(info) = self.info(number)
-            && info.waking_cpu == cpu
-            && info.probe.is_none()
+        let wakee = self.pids.find(selection.pid);
+        let number = wakee.and_then(|wakee| self.pids.get_mut(wakee).pending);
+        if let Some(waking) = self.open_waking(number)
+            && waking.waking_cpu == cpu
+            && waking.probe.is_none()
         {
-            info.probe = Some(selection);
-            info.probed_cpu = Some(chosen);
-            info.probe_ns = Some(ts);
+            waking.probe_ns = Some(ts);
+            waking.probe = Some(Probe {
+                prev: selection.prev,
+                chosen,
+                allowed: selection.allowed,
+            });
         }
     }
 }
 
-impl WakeInfo {
-    fn new(pid: i32, waking_ns: i64, waking_cpu: u32, prev_cpu: u32) -> Self {
+#[inline]
+fn step(event: &Event, kind: Kind) -> Step {
+    Step {
+        ts: event.ts,
+        cpu: event.cpu,
+        pid: event.pid,
+        tgid: event.tgid,
+        flags: event.flags,
+        recorded: event.type_index != NO_TYPE,
+        kind,
+    }
+}
+
+#[inline]
+fn enqueue(event: &Event, woken: &Woken) -> Enqueue {
+    Enqueue {
+        ts: event.ts,
+        cpu: event.cpu,
+        chosen: woken.target_cpu,
+        flags: event.flags,
+        recorded: true,
+    }
+}
+
+impl OpenWaking {
+    fn new(wakee: Option<PidNumber>, event: &Event, prev_cpu: u32) -> Self {
         Self {
-            pid,
-            waking_ns,
-            waking_cpu,
+            wakee,
+            waking_ns: event.ts,
+            waking_cpu: event.cpu,
             prev_cpu,
             enqueue: None,
             choice_ns: None,
             probe: None,
-            probed_cpu: None,
+            probe_ns: None,
             queued_to: None,
             ipi_to: None,
             polled: None,
+            migrated: None,
             vector_seen: false,
             behind_another: false,
-            migrated: None,
-            probe_ns: None,
             resolved: false,
         }
     }
@@ -442,12 +569,27 @@ impl WakeInfo {
         self.settle_choice();
     }
 
-    /// The last thing the waker did for a queued wakeup: what it paid ends there.
-    pub fn last_send_ns(&self) -> Option<i64> {
-        [self.queued_to, self.ipi_to, self.polled]
-            .into_iter()
-            .flatten()
-            .map(|(ts, _)| ts)
-            .max()
+    /// What the replay needs of it.
+    fn outcome(&self) -> WakeInfo {
+        // What follows the enqueue is not the wakeup's, except for a new task's.
+        let before =
+            |ts: i64| self.wakee.is_none() || self.enqueue.is_some_and(|enqueue| ts <= enqueue.ts);
+        let to_chosen = |sent: Option<(i64, u32)>| {
+            sent.is_some_and(|(ts, cpu)| {
+                self.enqueue.is_some_and(|enqueue| cpu == enqueue.chosen) && before(ts)
+            })
+        };
+        let sends = [self.queued_to, self.ipi_to, self.polled];
+        WakeInfo {
+            prev_cpu: self.prev_cpu,
+            enqueue: self.enqueue,
+            choice_ns: self.choice_ns,
+            probe: self.probe,
+            last_send_ns: sends.into_iter().flatten().map(|(ts, _)| ts).max(),
+            ipi: to_chosen(self.ipi_to),
+            polled: to_chosen(self.polled),
+            vector_seen: self.vector_seen,
+            behind_another: self.behind_another,
+        }
     }
 }

@@ -3,42 +3,28 @@
 use super::engine::Replay;
 use super::machine::Current;
 use super::rows::{IdleRow, MigrationRow, Sink, SliceRow, TaskId};
+use super::steps::{Step, Switch};
 use super::tasks::TaskState;
 use super::words::{MigrationKind, Origin};
-use ttwu_parsers::event::{Event, Payload};
 use ttwu_parsers::print_fmt::PrevState;
 
 impl<S: Sink> Replay<'_, S> {
-    pub(super) fn switch(&mut self, cpu: usize, event: &Event) {
-        let &Payload::Switch {
-            prev_comm,
-            prev_pid,
-            prev_prio,
-            prev_state,
-            next_comm,
-            next_pid,
-            next_prio,
-        } = &event.payload
-        else {
-            return;
-        };
-        if self.config.window.contains(event.ts) {
+    pub(super) fn switch(&mut self, cpu: usize, step: &Step, switch: &Switch) {
+        if self.config.window.contains(step.ts) {
             self.cpus[cpu].switches += 1;
         }
-        if prev_pid > 0 {
-            let prev = self.task(prev_pid, prev_comm);
-            self.tasks[prev].prio = prev_prio;
-            if event.tgid > 0 {
-                self.tasks[prev].tgid = Some(event.tgid);
+        if let Some(prev) = switch.prev {
+            let prev = self.task(prev, switch.prev_prio);
+            if step.tgid > 0 {
+                self.tasks[prev].tgid = Some(step.tgid);
             }
             self.expect_current(cpu, Current::Task(prev));
-            self.switch_out(cpu, prev, prev_state);
+            self.switch_out(cpu, prev, switch.prev_state);
         } else {
             self.expect_current(cpu, Current::Nothing);
         }
-        if next_pid > 0 {
-            let next = self.task(next_pid, next_comm);
-            self.tasks[next].prio = next_prio;
+        if let Some(next) = switch.next {
+            let next = self.task(next, switch.next_prio);
             self.switch_in(cpu, next);
         } else {
             self.run_nothing(cpu);
@@ -141,7 +127,7 @@ impl<S: Sink> Replay<'_, S> {
             task,
             from_cpu: self.machine.cpus.id(from),
             to_cpu: self.machine.cpus.id(to),
-            distance: self.machine.distance(from, to),
+            distance: self.distances.distance(from, to),
             kind: MigrationKind::Runnable,
             by_cpu: self.machine.cpus.id(to),
             by_task: None,

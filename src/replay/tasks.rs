@@ -3,6 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::cpuset::MaskId;
+use super::pids::PidNumber;
 use super::rows::TaskId;
 use super::words::Pair;
 use ttwu_parsers::event::Comm;
@@ -50,6 +51,7 @@ pub struct Task {
     pub last_out: Option<(i64, PrevState, usize)>,
     /// The CPU a per-CPU kernel thread is bound to.
     pub bound_to: Option<usize>,
+    pub bound_mask: Option<MaskId>,
     /// The mask that a probe showed at the last waking.
     pub probed_mask: Option<MaskId>,
     pub seen_mask: MaskId,
@@ -97,6 +99,7 @@ impl Task {
             state: TaskState::Unknown,
             last_out: None,
             bound_to: None,
+            bound_mask: None,
             probed_mask: None,
             seen_mask: MaskId::ALL,
             seen_until: i64::MIN,
@@ -142,48 +145,123 @@ impl Task {
 #[derive(Debug, Default)]
 pub struct Tasks {
     list: Vec<Task>,
-    by_pid: FxHashMap<i32, TaskId>,
-    generations: FxHashMap<i32, u32>,
+    people: Vec<Pid>,
+    by_pid: FxHashMap<i32, usize>,
+    /// Places in `people` of the numbers that steps use.
+    by_number: Vec<usize>,
+}
+
+/// What a pid stands for.
+#[derive(Debug)]
+struct Pid {
+    pid: i32,
+    /// The task that has it, or had it last.
+    task: Option<TaskId>,
+    /// The name by the newest event that names it.
+    comm: Comm,
+    /// The task may have another name still.
+    renamed: bool,
+    generations: u32,
 }
 
 impl Tasks {
-    /// The task behind a pid, new if it is the first sight of it or the former one is dead.
+    /// The next number stands for this pid.
+    pub fn number(&mut self, pid: i32) {
+        let place = self.place(pid);
+        self.by_number.push(place);
+    }
+
+    /// The pid has this name from now on. Its task takes it when it is next met.
+    pub fn name(&mut self, number: PidNumber, comm: Comm) {
+        let pid = &mut self.people[self.by_number[number.index()]];
+        pid.comm = comm;
+        pid.renamed = true;
+    }
+
+    /// The task behind a number, new if it is the first sight of it or the former one is dead; and its name, if that
+    /// may have changed.
     #[inline]
-    pub fn get_or_new(&mut self, pid: i32) -> (TaskId, bool) {
-        if let Some(&id) = self.by_pid.get(&pid)
-            && self[id].state != TaskState::Dead
-        {
-            return (id, false);
+    pub fn numbered(&mut self, number: PidNumber) -> (TaskId, Option<Comm>) {
+        let place = self.by_number[number.index()];
+        let task = match self.living(place) {
+            Some(task) => task,
+            None => self.fresh_at(place),
+        };
+        let pid = &mut self.people[place];
+        let renamed = std::mem::take(&mut pid.renamed);
+        (task, renamed.then_some(pid.comm))
+    }
+
+    /// The living task behind a number.
+    pub fn find_numbered(&self, number: PidNumber) -> Option<TaskId> {
+        self.living(self.by_number[number.index()])
+    }
+
+    /// The task behind a pid, new if it is the first sight of it or the former one is dead.
+    pub fn get_or_new(&mut self, pid: i32) -> TaskId {
+        let place = self.place(pid);
+        match self.living(place) {
+            Some(task) => task,
+            None => self.fresh_at(place),
         }
-        (self.fresh(pid), true)
     }
 
     /// The living task behind a pid.
     pub fn find(&self, pid: i32) -> Option<TaskId> {
-        let id = *self.by_pid.get(&pid)?;
-        (self[id].state != TaskState::Dead).then_some(id)
+        self.living(*self.by_pid.get(&pid)?)
+    }
+
+    #[inline]
+    fn living(&self, place: usize) -> Option<TaskId> {
+        let task = self.people[place].task?;
+        (self[task].state != TaskState::Dead).then_some(task)
+    }
+
+    fn place(&mut self, pid: i32) -> usize {
+        *self.by_pid.entry(pid).or_insert_with(|| {
+            self.people.push(Pid {
+                pid,
+                task: None,
+                comm: Comm::default(),
+                renamed: false,
+                generations: 0,
+            });
+            self.people.len() - 1
+        })
     }
 
     /// A new task under a pid, whatever had it before.
     pub fn fresh(&mut self, pid: i32) -> TaskId {
-        let generation = self.generations.entry(pid).or_insert(0);
+        let place = self.place(pid);
+        self.fresh_at(place)
+    }
+
+    fn fresh_at(&mut self, place: usize) -> TaskId {
+        let pid = &mut self.people[place];
         let id = TaskId(self.list.len() as u32);
-        self.list.push(Task::new(pid, *generation));
-        *generation += 1;
-        self.by_pid.insert(pid, id);
+        self.list.push(Task::new(pid.pid, pid.generations));
+        pid.generations += 1;
+        pid.task = Some(id);
+        pid.renamed = true;
         id
     }
 
     /// `exec` in a thread that is not the leader: it takes the leader's pid, and the leader is gone.
     pub fn take_over(&mut self, pid: i32, old_pid: i32) -> Option<TaskId> {
-        let id = self.by_pid.remove(&old_pid)?;
-        if let Some(leader) = self.by_pid.insert(pid, id) {
+        let old = *self.by_pid.get(&old_pid)?;
+        let id = self.people[old].task.take()?;
+        let place = self.place(pid);
+        let pid = &mut self.people[place];
+        pid.renamed = true;
+        let leader = pid.task.replace(id);
+        let generation = pid.generations;
+        pid.generations += 1;
+        let pid = pid.pid;
+        if let Some(leader) = leader {
             self[leader].state = TaskState::Dead;
         }
         self[id].pid = pid;
-        let generation = self.generations.entry(pid).or_insert(0);
-        self.list[id.0 as usize].generation = *generation;
-        *generation += 1;
+        self[id].generation = generation;
         Some(id)
     }
 
@@ -252,10 +330,10 @@ mod tests {
     #[test]
     fn a_reused_pid_is_another_task() {
         let mut tasks = Tasks::default();
-        let (first, _) = tasks.get_or_new(7);
+        let first = tasks.get_or_new(7);
         tasks[first].state = TaskState::Dead;
-        let (second, new) = tasks.get_or_new(7);
-        assert!(new && first != second);
+        let second = tasks.get_or_new(7);
+        assert_ne!(first, second);
         assert_eq!(tasks[second].generation, 1);
     }
 }

@@ -81,7 +81,12 @@ impl Snapshots {
     /// Gives a choice's storage back.
     pub fn release(&mut self, choice: &Choice) {
         if let Some(slot) = choice.sets {
-            self.settling.retain(|&s| s != slot);
+            // Nearly always the oldest one.
+            if self.settling.front() == Some(&slot) {
+                self.settling.pop_front();
+            } else {
+                self.settling.retain(|&s| s != slot);
+            }
             self.free.push(slot);
         }
     }

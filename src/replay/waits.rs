@@ -3,10 +3,10 @@
 use super::engine::Replay;
 use super::machine::Current;
 use super::rows::{MigrationRow, Sink, TaskId, WaitRow};
+use super::steps::{Moved, Step};
 use super::tasks::TaskState;
 use super::verdict::{Choice, Chooser};
 use super::words::{MigrationKind, Origin, Pair, Reading, Verdict};
-use ttwu_parsers::event::{Event, Payload};
 
 /// A wait that is not judged yet.
 #[derive(Debug)]
@@ -225,23 +225,26 @@ impl<S: Sink> Replay<'_, S> {
     }
 
     fn finish_wait(&mut self, slot: usize) {
-        let Some(wait) = self.waits.try_remove(slot) else {
+        let Some(wait) = self.waits.get(slot) else {
             return;
         };
         let verdict = Pair([
-            self.verdict(&wait, Reading::Seen),
-            self.verdict(&wait, Reading::Any),
+            self.verdict(wait, Reading::Seen),
+            self.verdict(wait, Reading::Any),
         ]);
-        self.emit_wait(&wait, verdict);
+        self.emit_wait(slot, verdict);
+        let wait = &self.waits[slot];
         if let Some(choice) = &wait.choice {
             self.snapshots.release(choice);
         }
         if let Some(wake) = wait.wake {
-            self.judge_wake(wake, &wait, verdict);
+            self.judge_wake(wake, slot, verdict);
         }
+        self.waits.free(slot);
     }
 
-    fn emit_wait(&mut self, wait: &Wait, verdict: Pair<Verdict>) {
+    fn emit_wait(&mut self, slot: usize, verdict: Pair<Verdict>) {
+        let wait = &self.waits[slot];
         let end = wait.end.unwrap_or(self.now);
         let id = |cpu| self.machine.cpus.id(cpu);
         let (idle_cpus, llc_busy_percent) = match &wait.choice {
@@ -289,7 +292,7 @@ impl<S: Sink> Replay<'_, S> {
         let Some(slot) = self.tasks[task].wait.take() else {
             return;
         };
-        let Some(wait) = self.waits.try_remove(slot) else {
+        let Some(wait) = self.waits.get(slot) else {
             return;
         };
         for reading in [Reading::Seen, Reading::Any] {
@@ -298,7 +301,9 @@ impl<S: Sink> Replay<'_, S> {
         if let Some(choice) = &wait.choice {
             self.snapshots.release(choice);
         }
-        if let Some(wake) = wait.wake {
+        let wake = wait.wake;
+        self.waits.free(slot);
+        if let Some(wake) = wake {
             self.abandon_wake(wake);
         }
     }
@@ -334,22 +339,12 @@ impl<S: Sink> Replay<'_, S> {
     }
 
     /// `sched_migrate_task`.
-    pub(super) fn migrate(&mut self, by: usize, event: &Event) {
-        let &Payload::Migrate {
-            comm,
-            pid,
-            prio,
-            orig_cpu,
-            dest_cpu,
-        } = &event.payload
-        else {
+    pub(super) fn migrate(&mut self, by: usize, step: &Step, moved: &Moved) {
+        let Some(task) = moved.task else {
             return;
         };
-        if pid <= 0 {
-            return;
-        }
-        let task = self.task(pid, comm);
-        self.tasks[task].prio = prio;
+        let task = self.task(task, moved.prio);
+        let (orig_cpu, dest_cpu) = (moved.orig_cpu, moved.dest_cpu);
         let index = |id| self.machine.cpus.index(id);
         let (Some(from), Some(to)) = (index(orig_cpu), index(dest_cpu)) else {
             self.counts.bad_cpus += 1;
@@ -359,17 +354,17 @@ impl<S: Sink> Replay<'_, S> {
         let stopper =
             mover.is_some_and(|m| self.tasks[m].comm.as_bytes().starts_with(b"migration/"));
         let kind = self.move_task(task, to, stopper);
-        if self.config.window.contains(event.ts) {
+        if self.config.window.contains(step.ts) {
             self.tasks[task].totals.migrations += 1;
         }
         self.sink.migration(&MigrationRow {
-            ts_ns: event.ts,
+            ts_ns: step.ts,
             task,
             from_cpu: orig_cpu,
             to_cpu: dest_cpu,
-            distance: self.machine.distance(from, to),
+            distance: self.distances.distance(from, to),
             kind,
-            by_cpu: event.cpu,
+            by_cpu: step.cpu,
             by_task: mover,
             inferred: false,
         });

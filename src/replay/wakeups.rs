@@ -3,14 +3,13 @@
 use std::cmp::Reverse;
 
 use super::engine::Replay;
-use super::resolver::{Enqueue, WakeInfo};
 use super::rows::{Sink, TaskId, WakeupRow};
+use super::steps::{Enqueue, Step, WakeInfo, Woken};
 use super::tasks::TaskState;
 use super::verdict::{Choice, Chooser};
 use super::waits::Wait;
 use super::words::{Class, Origin, Pair, Path, Verdict, Waker};
 use crate::topology::Distance;
-use ttwu_parsers::event::{Event, Wake};
 
 /// A wakeup whose row is not complete.
 #[derive(Debug)]
@@ -46,23 +45,25 @@ pub struct OpenWake {
 
 impl<S: Sink> Replay<'_, S> {
     /// `sched_waking`.
-    pub(super) fn waking(&mut self, cpu: usize, event: &Event, wake: &Wake, info: WakeInfo) {
-        let wakee = self.task(wake.pid, wake.comm);
-        self.tasks[wakee].prio = wake.prio;
+    pub(super) fn waking(&mut self, cpu: usize, step: &Step, woken: &Woken, info: &WakeInfo) {
+        // An idle task is a CPU's state: it neither waits nor sleeps.
+        let Some(wakee) = woken.wakee else {
+            return;
+        };
+        let wakee = self.task(wakee, woken.prio);
         if let Some(stale) = self.tasks[wakee].waking.take() {
             self.counts.wakings_without_wakeup += 1;
             self.abandon_wake(stale);
         }
-        let (context, waker) = self.waker_of(cpu, event.flags);
-        let mut open = self.open_wake(cpu, wakee, waker, context, Some(event.ts));
+        let (context, waker) = self.waker_of(cpu, step.flags);
+        let mut open = self.open_wake(cpu, wakee, waker, context, Some(step.ts));
         open.row.prev_cpu = Some(info.prev_cpu);
-        open.by_itself = event.pid == wake.pid;
+        open.by_itself = step.pid == self.tasks[wakee].pid;
         open.was_running = self.running(wakee);
-        self.set_probed_mask(wakee, &info);
+        self.set_probed_mask(wakee, info);
         let enqueue = info.enqueue;
         self.before_enqueue(wakee, cpu, enqueue);
-        let choice_ns = info.choice_ns;
-        open.info = Some(info);
+        open.info = Some(*info);
         let serial = open.serial;
         let slot = self.wakes.insert(open);
         let Some(enqueue) = enqueue else {
@@ -73,11 +74,11 @@ impl<S: Sink> Replay<'_, S> {
         self.tasks[wakee].waking = Some(slot);
         // Watched from now on: the waker may block before a queued wakee is enqueued.
         self.await_overlap(slot);
-        if let Some(ts) = choice_ns {
+        if let Some(ts) = info.choice_ns {
             self.choices.push(Reverse((ts, slot, serial)));
         }
         if !enqueue.recorded {
-            self.run_choices(event.ts);
+            self.run_choices(step.ts);
         }
     }
 
@@ -263,34 +264,30 @@ impl<S: Sink> Replay<'_, S> {
     }
 
     /// `sched_wakeup`.
-    pub(super) fn wakeup(&mut self, cpu: usize, event: &Event, wake: &Wake) {
-        let wakee = self.task(wake.pid, wake.comm);
-        self.tasks[wakee].prio = wake.prio;
-        let enqueue = Enqueue {
-            ts: event.ts,
-            cpu: event.cpu,
-            chosen: wake.target_cpu,
-            flags: event.flags,
-            recorded: true,
+    pub(super) fn wakeup(&mut self, cpu: usize, step: &Step, woken: &Woken) {
+        let Some(wakee) = woken.wakee else {
+            return;
         };
+        let wakee = self.task(wakee, woken.prio);
+        let enqueue = enqueue(step, woken);
         match self.tasks[wakee].waking.take() {
             Some(slot) => self.enqueue_wake(slot, enqueue),
-            None => self.wakeup_alone(cpu, event, wakee, enqueue),
+            None => self.wakeup_alone(cpu, step, wakee, enqueue),
         }
     }
 
     /// A `sched_wakeup` without `sched_waking`: lost, or from before 4.3. Its waker is known only if it
     /// cannot have been queued.
-    fn wakeup_alone(&mut self, cpu: usize, event: &Event, wakee: TaskId, enqueue: Enqueue) {
+    fn wakeup_alone(&mut self, cpu: usize, step: &Step, wakee: TaskId, enqueue: Enqueue) {
         let lacking = !self.config.recorded.waking;
         if !lacking {
             self.counts.wakeups_without_waking += 1;
         }
-        let on_target = event.cpu == enqueue.chosen;
-        let interrupted = event.flags.hardirq() || event.pid == 0;
+        let on_target = step.cpu == enqueue.chosen;
+        let interrupted = step.flags.hardirq() || step.pid == 0;
         let certain = !on_target || !interrupted;
         let (context, waker) = match certain {
-            true => self.waker_of(cpu, event.flags),
+            true => self.waker_of(cpu, step.flags),
             false => (Waker::Unknown, None),
         };
         self.before_enqueue(wakee, cpu, Some(enqueue));
@@ -312,7 +309,7 @@ impl<S: Sink> Replay<'_, S> {
         let slot = self.wakes.insert(open);
         if let Some(chosen) = self.machine.cpus.index(enqueue.chosen) {
             let own = self.tasks[wakee].state == (TaskState::Transit { cpu: chosen });
-            self.note_choice(slot, chosen, enqueue.chosen, cpu, event.ts, own);
+            self.note_choice(slot, chosen, enqueue.chosen, cpu, step.ts, own);
             // Without a waking the previous CPU is where the wakee last left a CPU, if that was seen.
             let prev = self.tasks[wakee].last_out.map(|(_, _, cpu)| cpu);
             if let Some(choice) = &mut self.wakes[slot].choice {
@@ -327,33 +324,29 @@ impl<S: Sink> Replay<'_, S> {
     pub(super) fn wakeup_new(
         &mut self,
         cpu: usize,
-        event: &Event,
-        wake: &Wake,
-        info: Option<WakeInfo>,
+        step: &Step,
+        woken: &Woken,
+        info: Option<&WakeInfo>,
     ) {
-        let former = self.tasks.find(wake.pid);
+        let Some(wakee) = woken.wakee else {
+            return;
+        };
+        let former = self.tasks.find_numbered(wakee);
         if let Some(former) = former.filter(|&task| self.tasks[task].has_lived()) {
             self.retire(former);
         }
-        let wakee = self.task(wake.pid, wake.comm);
-        self.tasks[wakee].prio = wake.prio;
+        let wakee = self.task(wakee, woken.prio);
         self.before_enqueue(wakee, cpu, None);
-        let (context, waker) = self.waker_of(cpu, event.flags);
+        let (context, waker) = self.waker_of(cpu, step.flags);
         let mut open = self.open_wake(cpu, wakee, waker, context, None);
         open.row.class = Class::New;
-        open.info = info;
+        open.info = info.copied();
         let slot = self.wakes.insert(open);
-        if let Some(chosen) = self.machine.cpus.index(wake.target_cpu) {
+        if let Some(chosen) = self.machine.cpus.index(woken.target_cpu) {
             // `fork` left it on its parent's CPU, which is what the kernel calls its previous one.
-            self.note_choice(slot, chosen, event.cpu, cpu, event.ts, false);
+            self.note_choice(slot, chosen, step.cpu, cpu, step.ts, false);
         }
-        let enqueue = Enqueue {
-            ts: event.ts,
-            cpu: event.cpu,
-            chosen: wake.target_cpu,
-            flags: event.flags,
-            recorded: true,
-        };
+        let enqueue = enqueue(step, woken);
         self.wakes[slot].row.path = self.path(slot, Class::New, enqueue);
         self.place(slot, enqueue, Class::New);
     }
@@ -364,7 +357,7 @@ impl<S: Sink> Replay<'_, S> {
         let path = self.path(slot, class, enqueue);
         let open = &self.wakes[slot];
         let waking = open.row.waking_ns.unwrap_or(enqueue.ts);
-        let queued_by_waker = open.info.as_ref().and_then(WakeInfo::last_send_ns);
+        let queued_by_waker = open.info.as_ref().and_then(|info| info.last_send_ns);
         let waker_cost = match class {
             Class::Queued => queued_by_waker.map(|ts| ts - waking),
             Class::Anomaly | Class::Unknown => None,
@@ -374,10 +367,10 @@ impl<S: Sink> Replay<'_, S> {
             && open.was_running
             && open.row.prev_cpu == Some(enqueue.chosen)
             && self.config.model.on_cpu_queueing();
-        let selection = self.selection(slot, class, on_cpu_queued);
+        let pinned = self.pinned(open.row.wakee);
+        let selection = self.selection(slot, class, on_cpu_queued, pinned);
         let no_selection =
             on_cpu_queued || matches!(class, Class::SelfWake | Class::FastPath | Class::Delayed);
-        let pinned = self.pinned(self.wakes[slot].row.wakee);
         let kthread_stacked = self.kthread_stacked(slot, enqueue);
         let may_be_requeue = self.may_be_requeue(slot, class, enqueue);
         let open = &mut self.wakes[slot];
@@ -445,26 +438,17 @@ impl<S: Sink> Replay<'_, S> {
     }
 
     fn measure_distances(&mut self, slot: usize) {
-        let row = &self.wakes[slot].row;
+        let row = &mut self.wakes[slot].row;
         let index = |id: Option<u32>| id.and_then(|id| self.machine.cpus.index(id));
         let waker = index(row.waker_cpu);
         let (prev, chosen) = (index(row.prev_cpu), index(row.chosen_cpu));
         let between = |a: Option<usize>, b: Option<usize>| match (a, b) {
-            (Some(a), Some(b)) => self.machine.distance(a, b),
-            _ => Distance::Unknown,
+            (Some(a), Some(b)) => self.distances.between(a, b),
+            _ => (Distance::Unknown, None),
         };
-        let distances = (
-            between(waker, chosen),
-            between(prev, chosen),
-            between(waker, prev),
-        );
-        let cross = match (waker, chosen) {
-            (Some(a), Some(b)) => self.machine.crosses_llc(a, b),
-            _ => None,
-        };
-        let row = &mut self.wakes[slot].row;
-        (row.waker_chosen, row.prev_chosen, row.waker_prev) = distances;
-        row.cross_llc = cross;
+        (row.waker_chosen, row.cross_llc) = between(waker, chosen);
+        row.prev_chosen = between(prev, chosen).0;
+        row.waker_prev = between(waker, prev).0;
     }
 
     /// The task was switched in after its wait.
@@ -516,7 +500,8 @@ impl<S: Sink> Replay<'_, S> {
     }
 
     /// The wait that a wakeup began is judged.
-    pub(super) fn judge_wake(&mut self, slot: usize, wait: &Wait, verdict: Pair<Verdict>) {
+    pub(super) fn judge_wake(&mut self, slot: usize, wait: usize, verdict: Pair<Verdict>) {
+        let wait: &Wait = &self.waits[wait];
         let Some(open) = self
             .wakes
             .get_mut(slot)
@@ -574,20 +559,30 @@ impl<S: Sink> Replay<'_, S> {
     }
 
     fn emit_wake(&mut self, slot: usize) {
-        let Some(open) = self.wakes.try_remove(slot) else {
+        let Some(open) = self.wakes.get(slot) else {
             return;
         };
         if let Some(choice) = &open.choice {
             self.snapshots.release(choice);
         }
         self.sink.wakeup(&open.row);
+        self.wakes.free(slot);
     }
 
     /// At the trace's end every open wakeup goes out as it is.
     pub(super) fn close_wakes(&mut self) {
-        let slots: Vec<usize> = self.wakes.iter().map(|(slot, _)| slot).collect();
-        for slot in slots {
+        for slot in self.wakes.taken() {
             self.abandon_wake(slot);
         }
+    }
+}
+
+fn enqueue(step: &Step, woken: &Woken) -> Enqueue {
+    Enqueue {
+        ts: step.ts,
+        cpu: step.cpu,
+        chosen: woken.target_cpu,
+        flags: step.flags,
+        recorded: true,
     }
 }
