@@ -3,12 +3,13 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use slab::Slab;
+
 use super::cpuset::{CpuSet, MaskId, MaskTable};
 use super::ledger::{Domains, Ledger, Waiting};
 use super::machine::{BusyMeter, CpuState, Current, Distances, Machine};
 use super::pids::PidNumber;
 use super::rows::{CpuRow, IpiRow, Sink, TaskId, TaskRow};
-use super::slots::Slots;
 use super::steps::{Batch, Kind, Step, WakeInfo};
 use super::survey::Survey;
 use super::tasks::{Task, TaskState, Tasks, bound_cpu};
@@ -34,8 +35,8 @@ pub struct Replay<'a, S: Sink> {
     pub(super) tasks: Tasks,
     pub(super) cpus: Vec<CpuState>,
     pub(super) busy: Vec<BusyMeter>,
-    pub(super) wakes: Slots<OpenWake>,
-    pub(super) waits: Slots<Wait>,
+    pub(super) wakes: Slab<OpenWake>,
+    pub(super) waits: Slab<Wait>,
     pub(super) snapshots: Snapshots,
     /// Choices to come: stamp, wakeup, serial number of the wakeup.
     pub(super) choices: BinaryHeap<Reverse<(i64, usize, u64)>>,
@@ -81,8 +82,8 @@ impl<'a, S: Sink> Replay<'a, S> {
             tasks: Tasks::default(),
             cpus,
             busy,
-            wakes: Slots::default(),
-            waits: Slots::default(),
+            wakes: Slab::new(),
+            waits: Slab::new(),
             snapshots: Snapshots::default(),
             choices: BinaryHeap::new(),
             serial: 0,
@@ -526,7 +527,7 @@ impl<'a, S: Sink> Replay<'a, S> {
 }
 
 /// Adds a share of lost time to a task and to its open wait.
-fn charge(tasks: &mut Tasks, waits: &mut Slots<Wait>, reading: Reading, task: TaskId, ns: i64) {
+fn charge(tasks: &mut Tasks, waits: &mut Slab<Wait>, reading: Reading, task: TaskId, ns: i64) {
     tasks[task].totals.lost_ns[reading] += ns;
     if let Some(wait) = tasks[task].wait.and_then(|slot| waits.get_mut(slot)) {
         wait.lost_ns[reading] += ns;

@@ -13,7 +13,6 @@ mod overlap;
 mod pids;
 pub mod resolver;
 pub mod rows;
-mod slots;
 pub mod steps;
 pub mod survey;
 mod switches;

@@ -240,7 +240,7 @@ impl<S: Sink> Replay<'_, S> {
         if let Some(wake) = wait.wake {
             self.judge_wake(wake, slot, verdict);
         }
-        self.waits.free(slot);
+        self.waits.try_remove(slot);
     }
 
     fn emit_wait(&mut self, slot: usize, verdict: Pair<Verdict>) {
@@ -302,7 +302,7 @@ impl<S: Sink> Replay<'_, S> {
             self.snapshots.release(choice);
         }
         let wake = wait.wake;
-        self.waits.free(slot);
+        self.waits.try_remove(slot);
         if let Some(wake) = wake {
             self.abandon_wake(wake);
         }

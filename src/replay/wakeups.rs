@@ -566,12 +566,14 @@ impl<S: Sink> Replay<'_, S> {
             self.snapshots.release(choice);
         }
         self.sink.wakeup(&open.row);
-        self.wakes.free(slot);
+        // Only given back: a value that is returned would be moved.
+        self.wakes.try_remove(slot);
     }
 
     /// At the trace's end every open wakeup goes out as it is.
     pub(super) fn close_wakes(&mut self) {
-        for slot in self.wakes.taken() {
+        let slots: Vec<usize> = self.wakes.iter().map(|(slot, _)| slot).collect();
+        for slot in slots {
             self.abandon_wake(slot);
         }
     }
