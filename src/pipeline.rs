@@ -307,19 +307,18 @@ fn window(
     })
 }
 
-/// Events handed over at once, and how many such batches may be under way.
-const BATCH: usize = 512;
+/// How many batches may be under way.
 const BATCHES: usize = 8;
 
 /// Replays a prepared trace into `sink`, decoding and resolving ahead on a second thread.
 pub fn replay<S: Sink>(prepared: &Prepared, sink: &mut S, tick: Tick) -> Counts {
     let mut replay = Replay::new(&prepared.config, &prepared.machine, &prepared.survey, sink);
     let (full, batches) = std::sync::mpsc::sync_channel::<Batch>(BATCHES);
-    let (empty, recycled) = std::sync::mpsc::channel::<Batch>();
+    let (empty, used) = std::sync::mpsc::channel::<Batch>();
     std::thread::scope(|scope| {
-        scope.spawn(move || decode(prepared, &full, &recycled, tick));
-        for mut batch in batches {
-            replay.replay(&mut batch);
+        scope.spawn(move || decode(prepared, &full, &used, tick));
+        for batch in batches {
+            replay.replay(&batch);
             // The decoder may be done already: then the storage is not needed any more.
             let _ = empty.send(batch);
         }
@@ -328,26 +327,26 @@ pub fn replay<S: Sink>(prepared: &Prepared, sink: &mut S, tick: Tick) -> Counts 
 }
 
 /// Decodes a trace in time order into batches, reusing those that come back.
-fn decode(prepared: &Prepared, full: &SyncSender<Batch>, recycled: &Receiver<Batch>, tick: Tick) {
+fn decode(prepared: &Prepared, full: &SyncSender<Batch>, used: &Receiver<Batch>, tick: Tick) {
     let mut source = prepared.trace.merged();
     let mut resolver = Resolver::new(prepared.config.recorded);
     let mut told = 0;
     let mut last = false;
     while !last {
-        let mut batch = recycled.try_recv().unwrap_or_default();
-        while batch.steps.len() < BATCH && !last {
-            match source.next_event() {
-                Some(event) => resolver.feed(event, &mut batch),
-                None => {
-                    resolver.drain(&mut batch);
-                    last = true;
-                }
+        match source.next_event() {
+            Some(event) => resolver.feed(event),
+            None => {
+                resolver.finish();
+                last = true;
             }
         }
-        let done = source.bytes_done();
-        tick(done.saturating_sub(told));
-        told = done;
-        // A closed channel means that the replay gave up.
-        last |= full.send(batch).is_err();
+        while let Some(batch) = resolver.take() {
+            // A closed channel means that the replay gave up.
+            last |= full.send(batch).is_err();
+            used.try_iter().for_each(|batch| resolver.give_back(batch));
+            let done = source.bytes_done();
+            tick(done.saturating_sub(told));
+            told = done;
+        }
     }
 }

@@ -28,6 +28,8 @@ pub struct Replay<'a, S: Sink> {
     pub(super) distances: Distances<'a>,
     pub(super) survey: &'a Survey,
     pub(super) sink: &'a mut S,
+    /// What the sink says of [`Sink::details`].
+    pub(super) details: bool,
     pub(super) now: i64,
     pub(super) domains: Domains,
     pub(super) masks: MaskTable,
@@ -74,6 +76,7 @@ impl<'a, S: Sink> Replay<'a, S> {
             machine,
             distances: Distances::new(machine),
             survey,
+            details: sink.details(),
             sink,
             now: start,
             masks: MaskTable::new(machine.cpus.len()),
@@ -106,8 +109,8 @@ impl<'a, S: Sink> Replay<'a, S> {
         self.settle();
     }
 
-    /// Replays the next events in time order, and empties the batch.
-    pub fn replay(&mut self, batch: &mut Batch) {
+    /// Replays the next events in time order.
+    pub fn replay(&mut self, batch: &Batch) {
         let mut wakes = batch.wakes.iter();
         let mut rare = batch.rare.iter();
         for step in &batch.steps {
@@ -119,7 +122,6 @@ impl<'a, S: Sink> Replay<'a, S> {
                 _ => self.apply(step, None, None),
             }
         }
-        batch.clear();
     }
 
     /// Closes everything at the trace's end and emits tasks and CPUs.
@@ -401,11 +403,9 @@ impl<'a, S: Sink> Replay<'a, S> {
             self.cpus[cpu].available_until = now;
             self.snapshots.cpu_taken(cpu, now);
         }
-        let llc = self.cpus[cpu].busy_in;
-        if row == LedgerRow::Running {
-            self.busy[llc].change(true, now);
-        } else if old == LedgerRow::Running {
-            self.busy[llc].change(false, now);
+        if self.details && (row == LedgerRow::Running || old == LedgerRow::Running) {
+            let llc = self.cpus[cpu].busy_in;
+            self.busy[llc].change(row == LedgerRow::Running, now);
         }
     }
 
@@ -432,17 +432,20 @@ impl<'a, S: Sink> Replay<'a, S> {
     /// Brings the matching up to date, and completes the waits that ended with this event.
     #[inline]
     pub(super) fn settle(&mut self) {
-        if self.ledger.is_settled() && self.ended.is_empty() {
-            return;
+        if !self.ledger.is_settled() {
+            self.settle_ledger();
         }
+        if !self.ended.is_empty() {
+            self.complete_ended();
+        }
+    }
+
+    fn settle_ledger(&mut self) {
         let now = self.now;
         let (tasks, waits, ledger) = (&mut self.tasks, &mut self.waits, &mut self.ledger);
         ledger.settle(now, &self.masks, &mut |reading, task, ns| {
             charge(tasks, waits, reading, TaskId(task), ns);
         });
-        if !self.ended.is_empty() {
-            self.complete_ended();
-        }
     }
 
     /// Charges what was lost up to now to the waits that are open now.

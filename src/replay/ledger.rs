@@ -190,13 +190,16 @@ impl Ledger {
 
     /// Brings the matching up to date after an event. `lost(reading, task, ns)` is told each share as it is
     /// final.
-    #[inline]
     pub fn settle(&mut self, now: i64, masks: &MaskTable, lost: &mut dyn FnMut(Reading, u32, i64)) {
         if !self.dirty {
             return;
         }
         self.dirty = false;
         let idle_pairs = self.available_count > 0 && self.waiting_count > 0;
+        let accounts = &self.accounts.0;
+        if !idle_pairs && accounts.iter().all(|account| account.open.is_empty()) {
+            return;
+        }
         for index in 0..self.readings.len() {
             let reading = self.readings[index];
             if idle_pairs || !self.accounts[reading].open.is_empty() {

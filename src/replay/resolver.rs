@@ -12,7 +12,7 @@ use ttwu_parsers::decode::EventType;
 use ttwu_parsers::event::{Comm, ContextFlags, Event, NO_TYPE, Payload, Selection, Vector, Wake};
 
 /// Most events that are held back; then the oldest waking is given up.
-const HELD_EVENTS: usize = 65_536;
+const HELD_EVENTS: u64 = 65_536;
 /// Longest time for which events are held back.
 const HELD_NS: i64 = 1_000_000_000;
 
@@ -21,6 +21,8 @@ const HELD_NS: i64 = 1_000_000_000;
 struct OpenWaking {
     /// `None` for a new task's wakeup, which is its own enqueue.
     wakee: Option<PidNumber>,
+    /// Its place among all steps.
+    step: u64,
     waking_ns: i64,
     waking_cpu: u32,
     prev_cpu: u32,
@@ -71,16 +73,26 @@ impl Recorded {
     }
 }
 
-/// Turns events into steps, held back until the wakings among them are resolved.
+/// Steps of a batch.
+const BATCH: usize = 512;
+
+/// Turns events into batches of steps, held back until the wakings in them are resolved.
 pub struct Resolver {
     recorded: Recorded,
     pids: Pids,
-    held: VecDeque<Step>,
-    /// The events behind the rare ones of the steps held.
-    rare: VecDeque<Event>,
+    filling: Batch,
+    /// How many steps went into batches.
+    steps: u64,
+    /// Full batches, each with the number of the first waking behind it.
+    full: VecDeque<(Batch, u64)>,
+    /// Those not released yet, in order.
     wakings: VecDeque<OpenWaking>,
-    /// How many wakings were released.
     released: u64,
+    /// What became of those released, from number `taken` on.
+    outcomes: VecDeque<WakeInfo>,
+    taken: u64,
+    /// Storage to be used again.
+    spare: Vec<Batch>,
     cpus: Vec<CpuWatch>,
 }
 
@@ -101,79 +113,114 @@ impl Resolver {
         Self {
             recorded,
             pids: Pids::default(),
-            held: VecDeque::new(),
-            rare: VecDeque::new(),
+            filling: Batch::default(),
+            steps: 0,
+            full: VecDeque::new(),
             wakings: VecDeque::new(),
             released: 0,
+            outcomes: VecDeque::new(),
+            taken: 0,
+            spare: Vec::new(),
             cpus: Vec::new(),
         }
     }
 
-    /// Takes the next event in time order; adds to `out` what is ready.
+    /// Takes the next event in time order.
     #[inline]
-    pub fn feed(&mut self, event: Event, out: &mut Batch) {
-        let kind = self.watch(&event, out);
-        let step = step(&event, kind);
-        if self.held.is_empty() && !step.is_wake() {
-            out.steps.push(step);
-            if let Kind::Rare = kind {
-                out.rare.push(event);
-            }
-            return;
-        }
-        self.held.push_back(step);
+    pub fn feed(&mut self, event: Event) {
+        let ts = event.ts;
+        let kind = self.watch(&event);
+        self.add(&event, kind);
         if let Kind::Rare = kind {
-            self.rare.push_back(event);
+            self.filling.rare.push(event);
         }
-        while self.head_is_ready() {
-            self.pop(out);
+        while self.first_is_ready(ts) {
+            self.release();
+        }
+        if self.filling.steps.len() >= BATCH {
+            self.close_batch();
         }
     }
 
-    /// At the trace's end: adds all that is held, resolved or not.
-    pub fn drain(&mut self, out: &mut Batch) {
-        while !self.held.is_empty() {
-            self.pop(out);
+    /// The next batch in order, if its wakings are resolved.
+    #[inline]
+    pub fn take(&mut self) -> Option<Batch> {
+        let &(_, until) = self.full.front()?;
+        if until > self.released {
+            return None;
         }
+        let (mut batch, _) = self.full.pop_front()?;
+        let wakes = usize::try_from(until - self.taken).unwrap_or(usize::MAX);
+        let wakes = wakes.min(self.outcomes.len());
+        batch.wakes.extend(self.outcomes.drain(..wakes));
+        self.taken = until;
+        Some(batch)
+    }
+
+    /// At the trace's end: all batches may be taken then, their wakings resolved or not.
+    pub fn finish(&mut self) {
+        while !self.wakings.is_empty() {
+            self.release();
+        }
+        self.close_batch();
+    }
+
+    /// Lends a batch that was replayed, for its storage.
+    pub fn give_back(&mut self, mut batch: Batch) {
+        batch.clear();
+        self.spare.push(batch);
     }
 
     #[inline]
-    fn head_is_ready(&self) -> bool {
-        let Some(head) = self.held.front() else {
-            return false;
-        };
-        if !head.is_wake() || self.wakings.front().is_some_and(|waking| waking.resolved) {
-            return true;
-        }
-        let newest = self.held.back().map_or(head.ts, |step| step.ts);
-        self.held.len() >= HELD_EVENTS || newest.saturating_sub(head.ts) >= HELD_NS
+    fn add(&mut self, event: &Event, kind: Kind) {
+        self.steps += 1;
+        self.filling.steps.push(Step {
+            ts: event.ts,
+            cpu: event.cpu,
+            pid: event.pid,
+            tgid: event.tgid,
+            flags: event.flags,
+            recorded: event.type_index != NO_TYPE,
+            kind,
+        });
     }
 
+    fn close_batch(&mut self) {
+        let next = self.spare.pop().unwrap_or_default();
+        let batch = std::mem::replace(&mut self.filling, next);
+        self.full.push_back((batch, self.next_number()));
+    }
+
+    /// The number that the next waking will have.
     #[inline]
-    fn pop(&mut self, out: &mut Batch) {
-        let Some(step) = self.held.pop_front() else {
+    fn next_number(&self) -> u64 {
+        self.released + self.wakings.len() as u64
+    }
+
+    /// Whether the oldest waking is resolved, or has been waited for long enough.
+    #[inline]
+    fn first_is_ready(&self, now: i64) -> bool {
+        self.wakings.front().is_some_and(|first| {
+            first.resolved
+                || self.steps - first.step >= HELD_EVENTS
+                || now.saturating_sub(first.waking_ns) >= HELD_NS
+        })
+    }
+
+    fn release(&mut self) {
+        let Some(waking) = self.wakings.front_mut() else {
             return;
         };
-        if step.is_wake() {
-            out.wakes.extend(self.release());
+        let given_up = (!waking.resolved).then_some(waking.wakee);
+        if given_up.is_some() && !self.recorded.wakeup {
+            waking.assume_enqueue();
         }
-        if let Kind::Rare = step.kind {
-            out.rare.extend(self.rare.pop_front());
+        self.outcomes.push_back(waking.outcome());
+        if let Some(wakee) = given_up {
+            self.forget_pending(wakee, self.released);
         }
-        out.steps.push(step);
-    }
-
-    fn release(&mut self) -> Option<WakeInfo> {
-        let mut waking = self.wakings.pop_front()?;
-        let number = self.released;
+        self.wakings.pop_front();
         self.released += 1;
-        if !waking.resolved {
-            self.forget_pending(waking.wakee, number);
-            if !self.recorded.wakeup {
-                waking.assume_enqueue();
-            }
-        }
-        Some(waking.outcome())
     }
 
     fn forget_pending(&mut self, wakee: Option<PidNumber>, number: u64) {
@@ -199,47 +246,24 @@ impl Resolver {
         self.wakings.get_mut(usize::try_from(slot).ok()?)
     }
 
-    /// The number of a pid; tells the replay of one that is new.
+    /// The number of a pid that the event names. What is new about it comes before the event.
     #[inline]
-    fn pid(&mut self, pid: i32, event: &Event, out: &mut Batch) -> Option<PidNumber> {
+    fn named(&mut self, pid: i32, comm: &Comm, event: &Event) -> Option<PidNumber> {
         let (number, new) = self.pids.number(pid)?;
         if new {
-            self.tell(event, Kind::Pid(pid), out);
+            self.add(event, Kind::Pid(pid));
         }
-        Some(number)
-    }
-
-    /// The number of a pid that the event names; tells the replay of a new name.
-    #[inline]
-    fn named(
-        &mut self,
-        pid: i32,
-        comm: &Comm,
-        event: &Event,
-        out: &mut Batch,
-    ) -> Option<PidNumber> {
-        let number = self.pid(pid, event, out)?;
         let known = self.pids.get_mut(number);
         if known.comm != *comm {
             known.comm = *comm;
-            self.tell(event, Kind::Name(number, *comm), out);
+            self.add(event, Kind::Name(number, *comm));
         }
         Some(number)
-    }
-
-    /// Puts news of a pid before the event that brings it.
-    #[cold]
-    fn tell(&mut self, event: &Event, kind: Kind, out: &mut Batch) {
-        let step = step(event, kind);
-        match self.held.is_empty() {
-            true => out.steps.push(step),
-            false => self.held.push_back(step),
-        }
     }
 
     /// Notes what the event says of wakeups under way, and cuts it down.
     #[inline]
-    fn watch(&mut self, event: &Event, out: &mut Batch) -> Kind {
+    fn watch(&mut self, event: &Event) -> Kind {
         match &event.payload {
             Payload::Switch {
                 prev_comm,
@@ -251,8 +275,8 @@ impl Resolver {
                 next_prio,
             } => {
                 self.close(event.cpu);
-                let prev = self.named(*prev_pid, prev_comm, event, out);
-                let next = self.named(*next_pid, next_comm, event, out);
+                let prev = self.named(*prev_pid, prev_comm, event);
+                let next = self.named(*next_pid, next_comm, event);
                 if !self.recorded.wakeup {
                     self.enqueue_unseen(next);
                 }
@@ -265,17 +289,17 @@ impl Resolver {
                 })
             }
             Payload::Waking(wake) => {
-                let woken = self.woken(wake, event, out);
+                let woken = self.woken(wake, event);
                 self.waking(event, &woken);
                 Kind::Waking(woken)
             }
             Payload::Wakeup(wake) => {
-                let woken = self.woken(wake, event, out);
+                let woken = self.woken(wake, event);
                 self.wakeup(event, &woken);
                 Kind::Wakeup(woken)
             }
             Payload::WakeupNew(wake) => {
-                let woken = self.woken(wake, event, out);
+                let woken = self.woken(wake, event);
                 self.wakeup_new(event, &woken);
                 Kind::WakeupNew(woken)
             }
@@ -286,7 +310,7 @@ impl Resolver {
                 orig_cpu,
                 dest_cpu,
             } => {
-                let task = self.named(*pid, comm, event, out);
+                let task = self.named(*pid, comm, event);
                 self.migrated(event, task, *dest_cpu);
                 Kind::Migrate(Moved {
                     task,
@@ -296,13 +320,13 @@ impl Resolver {
                 })
             }
             _ => {
-                self.watch_rare(event, out);
+                self.watch_rare(event);
                 Kind::Rare
             }
         }
     }
 
-    fn watch_rare(&mut self, event: &Event, out: &mut Batch) {
+    fn watch_rare(&mut self, event: &Event) {
         let cpu = event.cpu;
         match &event.payload {
             Payload::CsdQueue { cpu: target, .. } => {
@@ -321,23 +345,23 @@ impl Resolver {
             Payload::Select(selection) => self.cpu(cpu).selecting = Some(*selection),
             Payload::Selected { cpu: chosen } => self.selected(cpu, event.ts, *chosen),
             Payload::Exit { pid, comm } | Payload::TaskName { tid: pid, comm, .. } => {
-                self.named(*pid, comm, event, out);
+                self.named(*pid, comm, event);
             }
             Payload::Fork {
                 child_pid,
                 child_comm,
                 ..
             } => {
-                self.named(*child_pid, child_comm, event, out);
+                self.named(*child_pid, child_comm, event);
             }
             _ => {}
         }
     }
 
     #[inline]
-    fn woken(&mut self, wake: &Wake, event: &Event, out: &mut Batch) -> Woken {
+    fn woken(&mut self, wake: &Wake, event: &Event) -> Woken {
         Woken {
-            wakee: self.named(wake.pid, &wake.comm, event, out),
+            wakee: self.named(wake.pid, &wake.comm, event),
             prio: wake.prio,
             target_cpu: wake.target_cpu,
         }
@@ -345,8 +369,8 @@ impl Resolver {
 
     fn waking(&mut self, event: &Event, woken: &Woken) {
         self.close(event.cpu);
-        let number = self.released + self.wakings.len() as u64;
-        let mut waking = OpenWaking::new(woken.wakee, event, woken.target_cpu);
+        let number = self.next_number();
+        let mut waking = OpenWaking::new(woken.wakee, event, woken.target_cpu, self.steps);
         // An idle task is never woken: there is nothing to wait for.
         waking.resolved = woken.wakee.is_none();
         self.wakings.push_back(waking);
@@ -387,8 +411,8 @@ impl Resolver {
     /// A new task's IPI, if any, follows its `sched_wakeup_new`: wait for this CPU's next event.
     fn wakeup_new(&mut self, event: &Event, woken: &Woken) {
         self.close(event.cpu);
-        let number = self.released + self.wakings.len() as u64;
-        let mut waking = OpenWaking::new(None, event, woken.target_cpu);
+        let number = self.next_number();
+        let mut waking = OpenWaking::new(None, event, woken.target_cpu, self.steps);
         waking.enqueue = Some(enqueue(event, woken));
         waking.settle_choice();
         waking.resolved = false;
@@ -483,19 +507,6 @@ impl Resolver {
 }
 
 #[inline]
-fn step(event: &Event, kind: Kind) -> Step {
-    Step {
-        ts: event.ts,
-        cpu: event.cpu,
-        pid: event.pid,
-        tgid: event.tgid,
-        flags: event.flags,
-        recorded: event.type_index != NO_TYPE,
-        kind,
-    }
-}
-
-#[inline]
 fn enqueue(event: &Event, woken: &Woken) -> Enqueue {
     Enqueue {
         ts: event.ts,
@@ -507,9 +518,10 @@ fn enqueue(event: &Event, woken: &Woken) -> Enqueue {
 }
 
 impl OpenWaking {
-    fn new(wakee: Option<PidNumber>, event: &Event, prev_cpu: u32) -> Self {
+    fn new(wakee: Option<PidNumber>, event: &Event, prev_cpu: u32, step: u64) -> Self {
         Self {
             wakee,
+            step,
             waking_ns: event.ts,
             waking_cpu: event.cpu,
             prev_cpu,
@@ -540,18 +552,21 @@ impl OpenWaking {
         let Some(enqueue) = self.enqueue else {
             return;
         };
-        let to_chosen = |sent: Option<(i64, u32)>| {
-            sent.filter(|&(_, cpu)| cpu == enqueue.chosen)
-                .map(|(ts, _)| ts)
-        };
-        let earliest = [
-            self.probe_ns,
-            self.migrated.map(|(ts, _)| ts),
-            to_chosen(self.queued_to),
-            to_chosen(self.ipi_to),
-            Some(enqueue.ts),
-        ];
-        self.choice_ns = earliest.into_iter().flatten().min();
+        let mut earliest = enqueue.ts;
+        if let Some(ts) = self.probe_ns {
+            earliest = earliest.min(ts);
+        }
+        if let Some((ts, _)) = self.migrated {
+            earliest = earliest.min(ts);
+        }
+        for sent in [self.queued_to, self.ipi_to] {
+            if let Some((ts, cpu)) = sent
+                && cpu == enqueue.chosen
+            {
+                earliest = earliest.min(ts);
+            }
+        }
+        self.choice_ns = Some(earliest);
         self.resolved = true;
     }
 
@@ -591,5 +606,82 @@ impl OpenWaking {
             vector_seen: self.vector_seen,
             behind_another: self.behind_another,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(ts: i64, cpu: u32, payload: Payload) -> Event {
+        Event {
+            ts,
+            cpu,
+            pid: 1,
+            tgid: -1,
+            flags: ContextFlags::default(),
+            type_index: 0,
+            payload,
+        }
+    }
+
+    fn wake(pid: i32, target_cpu: u32) -> Wake {
+        Wake {
+            comm: Comm::new(b"wakee"),
+            pid,
+            prio: 120,
+            target_cpu,
+        }
+    }
+
+    fn resolver() -> Resolver {
+        Resolver::new(Recorded {
+            waking: true,
+            wakeup: true,
+            ..Recorded::default()
+        })
+    }
+
+    fn feed_others(resolver: &mut Resolver, stamps: std::ops::Range<i64>) {
+        stamps.for_each(|ts| resolver.feed(event(ts, 1, Payload::Other)));
+    }
+
+    /// A batch waits for the enqueue of its waking, though that comes batches later; the others wait behind it.
+    #[test]
+    fn batches_wait_for_their_wakings() {
+        let mut resolver = resolver();
+        let full = BATCH as i64;
+        resolver.feed(event(0, 0, Payload::Waking(wake(7, 3))));
+        feed_others(&mut resolver, 1..3 * full);
+        assert!(resolver.take().is_none());
+        resolver.feed(event(3 * full, 3, Payload::Wakeup(wake(7, 3))));
+        let first = resolver.take().unwrap();
+        let enqueue = first.wakes[0].enqueue.unwrap();
+        assert_eq!((first.wakes.len(), enqueue.ts), (1, 3 * full));
+        resolver.finish();
+        let rest: Vec<Batch> = std::iter::from_fn(|| resolver.take()).collect();
+        let steps = rest.iter().map(|batch| batch.steps.len()).sum::<usize>();
+        // The pid and its name are told first.
+        assert_eq!(first.steps.len() + steps, 3 * BATCH + 1 + 2);
+        assert!(rest.iter().all(|batch| batch.wakes.is_empty()));
+    }
+
+    /// A waking without enqueue is given up after so many steps, or after so long.
+    #[test]
+    fn what_never_comes_is_not_waited_for_forever() {
+        let held = HELD_EVENTS as i64;
+        let mut many = resolver();
+        many.feed(event(0, 0, Payload::Waking(wake(7, 3))));
+        feed_others(&mut many, 1..held - 1);
+        assert!(many.take().is_none());
+        feed_others(&mut many, held - 1..held + 2);
+        assert_eq!(many.take().unwrap().wakes[0].enqueue, None);
+
+        let mut long = resolver();
+        long.feed(event(0, 0, Payload::Waking(wake(7, 3))));
+        feed_others(&mut long, 1..BATCH as i64);
+        assert!(long.take().is_none());
+        feed_others(&mut long, HELD_NS..HELD_NS + 1);
+        assert_eq!(long.take().unwrap().wakes[0].enqueue, None);
     }
 }

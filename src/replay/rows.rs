@@ -189,6 +189,11 @@ pub struct CpuRow {
 
 /// Takes rows as the replay completes them. Every method does nothing unless it is overridden.
 pub trait Sink {
+    /// Whether it keeps what only exports hold. If not, the replay spares itself finding out.
+    fn details(&self) -> bool {
+        true
+    }
+
     fn wakeup(&mut self, _row: &WakeupRow) {}
     fn wait(&mut self, _row: &WaitRow) {}
     fn slice(&mut self, _row: &SliceRow) {}

@@ -114,6 +114,10 @@ impl<S: Sink> Replay<'_, S> {
     /// Notes which CPUs are idle as a CPU is chosen for a task, at the current instant.
     pub(super) fn choose(&mut self, by: &Chooser) -> Choice {
         let llc = self.domains.llc_of[by.chosen];
+        let busy = match self.details {
+            true => self.busy[llc].percent(self.now),
+            false => None,
+        };
         let mut choice = Choice {
             ts: self.now,
             chosen: by.chosen,
@@ -122,7 +126,7 @@ impl<S: Sink> Replay<'_, S> {
             chosen_idle: by.chosen_idle,
             any_idle: !self.ledger.available().is_empty(),
             idle_cpus: Pair([0, 0]),
-            llc_busy_percent: self.busy[llc].percent(self.now),
+            llc_busy_percent: busy,
             sets: None,
         };
         if choice.any_idle {

@@ -23,7 +23,6 @@ use ttwu::replay::ledger::Window;
 use ttwu::replay::model::KernelModel;
 use ttwu::replay::resolver::{Recorded, Resolver};
 use ttwu::replay::rows::{TaskRow, WaitRow, WakeupRow};
-use ttwu::replay::steps::Batch;
 use ttwu::replay::survey::Survey;
 use ttwu::replay::words::{LedgerRow, Reading};
 use ttwu::replay::{Config, Counts, Machine, Replay};
@@ -124,12 +123,13 @@ impl Script {
         let mut rows = Rows::default();
         let mut replay = Replay::new(&config, &machine, &survey, &mut rows);
         let mut resolver = Resolver::new(config.recorded);
-        let mut batch = Batch::default();
         for event in &self.events {
-            resolver.feed(event.clone(), &mut batch);
+            resolver.feed(event.clone());
         }
-        resolver.drain(&mut batch);
-        replay.replay(&mut batch);
+        resolver.finish();
+        while let Some(batch) = resolver.take() {
+            replay.replay(&batch);
+        }
         let counts = replay.finish();
         (rows, counts)
     }
