@@ -1,11 +1,16 @@
 //! From a raw record to an [`Event`], with every field's place resolved once per event type.
 
+mod usual;
+
 use smallvec::SmallVec;
 
 use crate::bytes::Endian;
 use crate::event::{Comm, ContextFlags, CpuMask, Event, NO_TYPE, Payload, Selection, Vector, Wake};
 use crate::format::{BlobField, EventFormat, IntField};
 use crate::print_fmt::StateTable;
+
+use usual::Usual;
+pub(crate) use usual::{Fields, Reading, Seen, UsualWake, Whole};
 
 /// Longest CPU mask that is read, in 64-bit words: 65,536 CPUs.
 const MASK_WORDS: usize = 1024;
@@ -29,6 +34,10 @@ pub struct Decoder {
     common_pid: Option<IntField>,
     types: Vec<EventType>,
     layouts: Vec<Option<Layout>>,
+    /// Where usual records start with what; `None` if this trace's are not usual.
+    common: Option<usual::CommonPlaces>,
+    /// The short way to each type's payload.
+    usual: Vec<Usual>,
     /// `common_type` to index into `types`; [`NO_TYPE`] where the trace describes no such type.
     by_id: Vec<u16>,
 }
@@ -46,14 +55,18 @@ impl Decoder {
     /// Resolves the formats. Of two formats with one id the first counts.
     pub fn new(formats: &[EventFormat], endian: Endian, long_size: usize) -> Self {
         let common = |name: &str| formats.iter().find_map(|f| f.int(name));
+        let common_type = common("common_type").unwrap_or(IntField::COMMON_TYPE);
+        let (common_flags, common_pid) = (common("common_flags"), common("common_pid"));
         let mut decoder = Decoder {
             endian,
             long_size: if long_size == 4 { 4 } else { 8 },
-            common_type: common("common_type").unwrap_or(IntField::COMMON_TYPE),
-            common_flags: common("common_flags"),
-            common_pid: common("common_pid"),
+            common_type,
+            common_flags,
+            common_pid,
             types: Vec::new(),
             layouts: Vec::new(),
+            common: usual::CommonPlaces::resolve(common_type, common_flags, common_pid, endian),
+            usual: Vec::new(),
             by_id: Vec::new(),
         };
         for format in formats {
@@ -81,7 +94,9 @@ impl Decoder {
             system: format.system.clone(),
             name: format.name.clone(),
         });
-        self.layouts.push(Layout::resolve(format));
+        let layout = Layout::resolve(format);
+        self.usual.push(Usual::resolve(layout.as_ref()));
+        self.layouts.push(layout);
     }
 
     /// The event types, in the order `Event::type_index` counts.
@@ -117,9 +132,22 @@ impl Decoder {
         }
     }
 
-    /// Decodes one record (starting at `common_type`) that `cpu` wrote at `ts`.
-    #[inline]
-    pub fn decode(&self, record: &[u8], ts: i64, cpu: u32) -> Result<Event, DecodeFault> {
+    /// The record, if it is of the kind that nearly all are, for [`Reading::of_whole`]; else see [`Self::decode_any`].
+    #[inline(always)]
+    pub(crate) fn whole<'r>(&'r self, record: &'r [u8], seen: Seen) -> Option<Whole<'r>> {
+        let common = self.common.as_ref()?.read(record, &self.by_id)?;
+        let usual = self.usual.get(usize::from(common.type_index))?;
+        Some(Whole {
+            fields: usual.fields_of(record)?,
+            record,
+            common,
+            seen,
+        })
+    }
+
+    /// Decodes any record (starting at `common_type`), the general way.
+    #[inline(never)]
+    pub(crate) fn decode_any(&self, record: &[u8], seen: &Seen) -> Result<Event, DecodeFault> {
         let type_index = self.type_of(record)?;
         let int = |field: Option<IntField>| field.and_then(|f| f.get(record, self.endian));
         let payload = match self.layouts.get(usize::from(type_index)) {
@@ -128,11 +156,12 @@ impl Decoder {
                 .ok_or(DecodeFault::Short { type_index })?,
             _ => Payload::Other,
         };
+        let pid = int(self.common_pid).map_or(-1, to_i32);
         Ok(Event {
-            ts,
-            cpu,
-            pid: int(self.common_pid).map_or(-1, to_i32),
-            tgid: -1,
+            ts: seen.ts,
+            cpu: seen.cpu,
+            pid,
+            tgid: seen.tgid(pid),
             flags: ContextFlags(int(self.common_flags).map_or(0, |f| f as u8)),
             type_index,
             payload,
@@ -191,8 +220,8 @@ enum Layout {
     Marker(BlobField),
 }
 
-#[derive(Debug, Clone, Copy)]
-enum WakeKind {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WakeKind {
     Waking,
     Wakeup,
     New,

@@ -47,10 +47,9 @@ fn cut_at_nul(raw: [u8; 16]) -> [u8; 16] {
     let value = u128::from_le_bytes(raw);
     // Sets the top bit of every zero byte; only the lowest such bit is certain, and only that one is used.
     let zeros = value.wrapping_sub(ONES) & !value & (ONES << 7);
-    match zeros.trailing_zeros() / 8 {
-        16 => raw,
-        nul => (value & !(u128::MAX << (nul * 8))).to_le_bytes(),
-    }
+    let first = (zeros & zeros.wrapping_neg()) >> 7;
+    // Every bit below the first zero byte; all of them if there is none.
+    (value & first.wrapping_sub(1)).to_le_bytes()
 }
 
 /// Text from a trace made safe to print: control characters and invalid UTF-8 become `\xNN` or `\u{…}`.

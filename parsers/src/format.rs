@@ -190,6 +190,17 @@ impl IntField {
         })
     }
 
+    /// The offset of a field of just that size and sign; `None` for others.
+    pub(crate) fn place(self, size: u8, signed: bool) -> Option<u16> {
+        let fits = self.size == size && self.signed == signed;
+        u16::try_from(self.offset).ok().filter(|_| fits)
+    }
+
+    /// Where the field ends; `usize::MAX` for a place beyond all records.
+    pub(crate) fn end(self) -> usize {
+        self.offset.saturating_add(usize::from(self.size))
+    }
+
     /// The value, sign-extended as the format says; `None` if the record is too short.
     #[inline(always)]
     pub fn get(self, record: &[u8], endian: Endian) -> Option<i64> {
@@ -242,6 +253,12 @@ impl BlobField {
             return None;
         }
         record.get(self.offset..)?.first_chunk()
+    }
+
+    /// The offset of such a field.
+    pub(crate) fn place_of_16(self) -> Option<u16> {
+        let fits = self.size == 16 && self.kind == FieldKind::Plain;
+        u16::try_from(self.offset).ok().filter(|_| fits)
     }
 
     /// The field's bytes, cut at the record's end; `None` if it starts beyond it.

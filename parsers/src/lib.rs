@@ -12,6 +12,7 @@ pub mod error;
 pub mod event;
 pub mod fault;
 pub mod format;
+pub mod glance;
 pub mod map;
 pub mod perfdata;
 pub mod print_fmt;

@@ -38,9 +38,25 @@ pub struct StateTable {
     preempted: i64,
     /// Kernels 4.15 to 4.20-rc stored every state one bit too high (fixed by 3054426dc68e).
     shifted: bool,
+    /// What the small values mean: those that occur.
+    small: Vec<PrevState>,
 }
 
+/// So many values are looked up instead of worked out. The highest bit of newer kernels, `+`, is 0x100.
+const SMALL: i64 = 0x200;
+
 impl StateTable {
+    fn new(letters: Vec<(i64, u8)>, preempted: i64, shifted: bool) -> Self {
+        let mut table = Self {
+            letters,
+            preempted,
+            shifted,
+            small: Vec::new(),
+        };
+        table.small = (0..SMALL).map(|raw| table.decode_any(raw)).collect();
+        table
+    }
+
     /// Reads the table from `sched_switch`'s print format; without one, the layout of 4.14 and later.
     pub fn parse(print_fmt: &str) -> Self {
         let Some(at) = print_fmt.find("__print_flags(") else {
@@ -58,11 +74,7 @@ impl StateTable {
         if letters.is_empty() {
             return Self::modern();
         }
-        Self {
-            letters,
-            preempted: preempted_mask(print_fmt).unwrap_or(0),
-            shifted,
-        }
+        Self::new(letters, preempted_mask(print_fmt).unwrap_or(0), shifted)
     }
 
     fn modern() -> Self {
@@ -76,11 +88,7 @@ impl StateTable {
             (0x40, b'P'),
             (0x80, b'I'),
         ];
-        Self {
-            letters: letters.to_vec(),
-            preempted: 0x100,
-            shifted: false,
-        }
+        Self::new(letters.to_vec(), 0x100, false)
     }
 
     /// Whether this kernel has the shift of 4.15 to 4.20-rc.
@@ -89,15 +97,17 @@ impl StateTable {
     }
 
     /// Decodes a recorded value. Where several bits are set the first letter of the table stands for all.
-    #[inline]
+    #[inline(always)]
     pub fn decode(&self, raw: i64) -> PrevState {
-        // What tasks nearly always leave as: asleep, or runnable as user space was entered.
-        if raw == 0 && !self.shifted {
-            return PrevState {
-                letter: b'R',
-                preempted: false,
-            };
+        let place = usize::try_from(raw).unwrap_or(usize::MAX);
+        match self.small.get(place) {
+            Some(&state) => state,
+            None => self.decode_any(raw),
         }
+    }
+
+    #[inline(never)]
+    fn decode_any(&self, raw: i64) -> PrevState {
         let preempted = raw & self.preempted != 0;
         let mut bits = raw & !self.preempted;
         if self.shifted {

@@ -6,6 +6,7 @@ use crate::decode::EventType;
 use crate::error::OpenError;
 use crate::event::{Event, escape};
 use crate::fault::FaultLog;
+use crate::glance::Glance;
 use crate::map::Bytes;
 use crate::perfdata::PerfTrace;
 use crate::topology::PerfTopology;
@@ -79,6 +80,8 @@ pub struct OpenOptions {
 pub trait EventSource: Send {
     /// The next event, or `None` at the end.
     fn next_event(&mut self) -> Option<Event>;
+    /// The next event at a glance: what `Glance::from` makes of it, in less time.
+    fn next_glance(&mut self) -> Option<Glance>;
     /// Bytes of event data consumed so far.
     fn bytes_done(&self) -> u64;
     /// Damage met so far; empties the log.

@@ -10,10 +10,14 @@ use smallvec::SmallVec;
 use super::cpuset::{CpuMap, CpuSet, MAX_CPU_ID};
 use ttwu_parsers::event::{Event, NO_TYPE, Payload};
 use ttwu_parsers::fault::FaultLog;
+use ttwu_parsers::glance::{Glance, Sight};
 use ttwu_parsers::trace::Trace;
 
 /// Most markers kept of one part of a trace.
 const MARKERS: usize = 65_536;
+
+/// By pid: the CPUs it was seen on, in the order in which they were first met.
+pub type Sightings = FxHashMap<i32, SmallVec<[Sighting; 4]>>;
 
 /// What the survey found.
 #[derive(Debug, Default)]
@@ -27,7 +31,7 @@ pub struct Survey {
     pub cpus: Vec<CpuSurvey>,
     /// CPU ids that events name, with or without events of their own.
     pub named_cpus: Vec<u32>,
-    pub sightings: FxHashMap<i32, SmallVec<[Sighting; 4]>>,
+    pub sightings: Sightings,
     /// Instants at which a task's mask, or the task behind a pid, may have changed; ascending.
     pub breaks: FxHashMap<i32, Vec<i64>>,
     pub faults: FaultLog,
@@ -69,8 +73,8 @@ pub fn survey(trace: &Trace, tick: &(dyn Fn(u64) + Sync)) -> Survey {
             let mut part = Part::new(types);
             let mut told = 0;
             let mut countdown = 0_u32;
-            while let Some(event) = source.next_event() {
-                part.event(&event);
+            while let Some(glance) = source.next_glance() {
+                part.glance(&glance);
                 countdown += 1;
                 if countdown.is_multiple_of(65_536) {
                     tick(source.bytes_done().saturating_sub(told));
@@ -92,7 +96,7 @@ impl Survey {
             by_cpu
                 .entry(event.cpu)
                 .or_insert_with(|| Part::new(types))
-                .event(event);
+                .glance(&Glance::from(event.clone()));
         }
         by_cpu
             .into_values()
@@ -173,19 +177,35 @@ impl Survey {
         for part in other {
             match self.cpus.binary_search_by_key(&part.cpu, |c| c.cpu) {
                 Err(at) => self.cpus.insert(at, part),
-                Ok(at) => {
-                    let mine = &mut self.cpus[at];
-                    mine.events += part.events;
-                    if part.first_ns < mine.first_ns {
-                        mine.first_ns = part.first_ns;
-                        mine.first_pid = part.first_pid;
-                    }
-                    mine.last_ns = mine.last_ns.max(part.last_ns);
-                    mine.lost_events += part.lost_events;
-                    mine.uncounted_gaps += part.uncounted_gaps;
-                }
+                Ok(at) => self.cpus[at].join(&part),
             }
         }
+    }
+}
+
+impl CpuSurvey {
+    /// Of a CPU at whose first event, or loss, `pid` was current.
+    fn starting(cpu: u32, ts: i64, pid: i32) -> Self {
+        Self {
+            cpu,
+            events: 0,
+            first_ns: ts,
+            last_ns: ts,
+            first_pid: pid,
+            lost_events: 0,
+            uncounted_gaps: 0,
+        }
+    }
+
+    fn join(&mut self, part: &Self) {
+        self.events += part.events;
+        if part.first_ns < self.first_ns {
+            self.first_ns = part.first_ns;
+            self.first_pid = part.first_pid;
+        }
+        self.last_ns = self.last_ns.max(part.last_ns);
+        self.lost_events += part.lost_events;
+        self.uncounted_gaps += part.uncounted_gaps;
     }
 }
 
@@ -202,11 +222,17 @@ fn merge_sighting(list: &mut SmallVec<[Sighting; 4]>, new: Sighting) {
 /// The survey of one shard.
 struct Part {
     survey: Survey,
+    /// First and last stamp.
+    span: (i64, i64),
     named: CpuSet,
+    recent: Recent,
     /// By CPU: the task that last woke the stopper there.
     stopper_waker: FxHashMap<u32, i32>,
-    current: Option<CpuSurvey>,
-    after_gap: bool,
+    /// The place in `survey.cpus` of the CPU met last.
+    current: usize,
+    /// How the current task came to that CPU is not known: it is the CPU's first event, or comes after another CPU's or
+    /// after a gap.
+    unseen: bool,
 }
 
 impl Part {
@@ -216,92 +242,98 @@ impl Part {
                 by_type: vec![0; types],
                 ..Survey::default()
             },
+            span: (i64::MAX, i64::MIN),
             named: CpuSet::empty(MAX_CPU_ID as usize + 1),
+            recent: Recent::default(),
             stopper_waker: FxHashMap::default(),
-            current: None,
-            after_gap: false,
+            current: 0,
+            unseen: true,
         }
     }
 
     fn finish(mut self) -> Survey {
-        self.close_cpu();
+        self.recent.store_all(&mut self.survey.sightings);
+        self.survey.span = (self.survey.events > 0).then_some(self.span);
         self.survey.named_cpus = self.named.iter().map(|cpu| cpu as u32).collect();
         self.survey
     }
 
-    fn close_cpu(&mut self) {
-        if let Some(cpu) = self.current.take() {
-            self.survey.join_cpus(vec![cpu]);
-        }
-    }
-
     #[inline]
-    fn event(&mut self, event: &Event) {
-        if event.type_index != NO_TYPE {
+    fn glance(&mut self, event: &Glance) {
+        let counts = event.type_index != NO_TYPE;
+        if counts {
             self.count(event);
         }
         if event.cpu > MAX_CPU_ID {
             self.survey.bad_cpus += 1;
             return;
         }
-        if event.type_index != NO_TYPE {
+        if counts {
             let cpu = self.cpu(event);
             cpu.events += 1;
             cpu.last_ns = cpu.last_ns.max(event.ts);
-            // How the task came to its CPU was not recorded.
-            let first = self.current.as_ref().is_some_and(|c| c.events == 1);
-            if (first || self.after_gap) && event.pid > 0 {
+            if std::mem::take(&mut self.unseen) && event.pid > 0 {
                 self.sight(event.pid, event.cpu, event.ts);
             }
-            self.after_gap = false;
         }
-        self.payload(event);
+        self.look(event);
     }
 
     #[inline]
-    fn count(&mut self, event: &Event) {
+    fn count(&mut self, event: &Glance) {
         self.survey.events += 1;
         if let Some(count) = self.survey.by_type.get_mut(usize::from(event.type_index)) {
             *count += 1;
         }
-        let span = self.survey.span.get_or_insert((event.ts, event.ts));
-        *span = (span.0.min(event.ts), span.1.max(event.ts));
+        self.span.0 = self.span.0.min(event.ts);
+        self.span.1 = self.span.1.max(event.ts);
     }
 
     #[inline]
-    fn cpu(&mut self, event: &Event) -> &mut CpuSurvey {
-        if self.current.as_ref().is_some_and(|c| c.cpu != event.cpu) {
-            self.close_cpu();
+    fn cpu(&mut self, event: &Glance) -> &mut CpuSurvey {
+        let current = self.survey.cpus.get(self.current);
+        if current.is_none_or(|cpu| cpu.cpu != event.cpu) {
+            self.turn_to(event);
         }
-        self.current.get_or_insert(CpuSurvey {
-            cpu: event.cpu,
-            events: 0,
-            first_ns: event.ts,
-            last_ns: event.ts,
-            first_pid: event.pid,
-            lost_events: 0,
-            uncounted_gaps: 0,
-        })
+        &mut self.survey.cpus[self.current]
+    }
+
+    /// Another CPU than before.
+    #[inline(never)]
+    fn turn_to(&mut self, event: &Glance) {
+        let cpus = &mut self.survey.cpus;
+        let start = CpuSurvey::starting(event.cpu, event.ts, event.pid);
+        self.current = match cpus.binary_search_by_key(&event.cpu, |cpu| cpu.cpu) {
+            Ok(at) => {
+                cpus[at].join(&start);
+                at
+            }
+            Err(at) => {
+                cpus.insert(at, start);
+                at
+            }
+        };
+        self.unseen = true;
     }
 
     #[inline]
-    fn payload(&mut self, event: &Event) {
-        match &event.payload {
-            Payload::Switch { next_pid, .. } => self.sight(*next_pid, event.cpu, event.ts),
-            Payload::Wakeup(wake) | Payload::WakeupNew(wake) => {
-                self.sight(wake.pid, wake.target_cpu, event.ts);
-            }
-            Payload::Waking(wake) => {
-                self.name(wake.target_cpu);
-                if wake.comm.as_bytes().starts_with(b"migration/") && !event.flags.hardirq() {
+    fn look(&mut self, event: &Glance) {
+        match &event.sight {
+            Sight::Switch { next_pid } => self.sight(*next_pid, event.cpu, event.ts),
+            Sight::Wakeup { pid, target_cpu } => self.sight(*pid, *target_cpu, event.ts),
+            Sight::Waking {
+                target_cpu,
+                stopper,
+            } => {
+                self.name(*target_cpu);
+                if *stopper && !event.flags.hardirq() {
                     self.stopper_waker.insert(event.cpu, event.pid);
                 }
             }
-            Payload::Migrate {
+            Sight::Migrate {
                 pid,
                 orig_cpu,
                 dest_cpu,
-                ..
             } => {
                 self.name(*orig_cpu);
                 self.sight(*pid, *dest_cpu, event.ts);
@@ -311,6 +343,13 @@ impl Part {
                     self.break_at(*pid, event.ts);
                 }
             }
+            Sight::Other(Payload::Other) => {}
+            Sight::Other(payload) => self.payload(event, payload),
+        }
+    }
+
+    fn payload(&mut self, event: &Glance, payload: &Payload) {
+        match payload {
             Payload::Fork { child_pid, .. } => self.break_at(*child_pid, event.ts),
             Payload::Exec { pid, old_pid } if pid != old_pid => self.break_at(*pid, event.ts),
             Payload::SetAffinity { pid } => {
@@ -318,12 +357,12 @@ impl Part {
                 self.break_at(pid, event.ts);
             }
             Payload::LossBegin { count } => {
-                self.after_gap = true;
                 let cpu = self.cpu(event);
                 match count {
                     Some(count) => cpu.lost_events += count,
                     None => cpu.uncounted_gaps += 1,
                 }
+                self.unseen = true;
             }
             Payload::Marker(text) if self.survey.markers.len() < MARKERS => {
                 let text = String::from_utf8_lossy(text).trim_end().to_owned();
@@ -344,21 +383,81 @@ impl Part {
 
     #[inline]
     fn sight(&mut self, pid: i32, cpu: u32, ts: i64) {
-        self.name(cpu);
-        if pid == 0 || cpu > MAX_CPU_ID {
+        if pid != 0 && self.recent.extend(pid, cpu, ts) {
             return;
         }
-        let list = self.survey.sightings.entry(pid).or_default();
-        match list.iter_mut().find(|s| s.cpu == cpu) {
-            Some(old) => {
-                old.first_ns = old.first_ns.min(ts);
-                old.last_ns = old.last_ns.max(ts);
-            }
-            None => list.push(Sighting {
-                cpu,
-                first_ns: ts,
-                last_ns: ts,
-            }),
+        self.name(cpu);
+        if pid != 0 && cpu <= MAX_CPU_ID {
+            self.recent
+                .replace(pid, cpu, ts, &mut self.survey.sightings);
         }
+    }
+}
+
+/// How many pairs of task and CPU are kept at hand.
+const RECENT: usize = 256;
+
+/// The sightings that were extended last, each in the slot that its task and CPU lead to: tasks come back to where they
+/// were, and a slot is compared in less time than a map is asked. What the map has of them is out of date until they
+/// are stored.
+struct Recent(Box<[(i32, Sighting); RECENT]>);
+
+/// Pid of an empty slot, of which nothing is kept.
+const NOBODY: i32 = 0;
+
+impl Default for Recent {
+    fn default() -> Self {
+        let empty = Sighting {
+            cpu: u32::MAX,
+            first_ns: 0,
+            last_ns: 0,
+        };
+        Self(Box::new([(NOBODY, empty); RECENT]))
+    }
+}
+
+impl Recent {
+    #[inline]
+    fn slot(&mut self, pid: i32, cpu: u32) -> &mut (i32, Sighting) {
+        let spread = pid.cast_unsigned() ^ cpu.wrapping_mul(37);
+        &mut self.0[spread as usize % RECENT]
+    }
+
+    /// Notes that `pid` was on `cpu` at `ts`, if the two are at hand.
+    #[inline]
+    fn extend(&mut self, pid: i32, cpu: u32, ts: i64) -> bool {
+        let (kept, sighting) = self.slot(pid, cpu);
+        if *kept != pid || sighting.cpu != cpu {
+            return false;
+        }
+        sighting.first_ns = sighting.first_ns.min(ts);
+        sighting.last_ns = sighting.last_ns.max(ts);
+        true
+    }
+
+    /// The same for others, which take the place of those that are.
+    #[inline(never)]
+    fn replace(&mut self, pid: i32, cpu: u32, ts: i64, map: &mut Sightings) {
+        let slot = self.slot(pid, cpu);
+        store(slot, map);
+        let now = Sighting {
+            cpu,
+            first_ns: ts,
+            last_ns: ts,
+        };
+        let list = map.entry(pid).or_default();
+        // In the list from the first sighting on, so that its order does not depend on what is at hand.
+        merge_sighting(list, now);
+        *slot = (pid, now);
+    }
+
+    fn store_all(&self, map: &mut Sightings) {
+        self.0.iter().for_each(|slot| store(slot, map));
+    }
+}
+
+fn store((pid, sighting): &(i32, Sighting), map: &mut Sightings) {
+    if *pid != NOBODY {
+        merge_sighting(map.entry(*pid).or_default(), *sighting);
     }
 }

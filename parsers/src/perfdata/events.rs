@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use crate::bytes::Endian;
 
 use super::attr::Attr;
-use super::sample::SampleLayout;
+use super::sample::{Plain, SampleLayout};
 
 /// Most events a recording may have: the event model numbers types with 16 bits.
 pub(super) const MAX_EVENTS: usize = 4096;
@@ -17,6 +17,10 @@ pub(super) const MAX_EVENTS: usize = 4096;
 pub(super) struct Events {
     pub attrs: Vec<Attr>,
     layouts: Vec<SampleLayout>,
+    /// By event: the short way to its samples, if it is a tracepoint and has one.
+    plain: Vec<Option<Plain>>,
+    /// `id_place` of such samples.
+    plain_id_place: Option<u16>,
     ids: IdMap,
     /// Every event's records are laid out alike, so the layout is known even where the event is not.
     uniform: bool,
@@ -39,12 +43,19 @@ impl Events {
             return Err(Ambiguous);
         }
         let single = attrs.len() < 2;
+        let plain = |(attr, layout): (&Attr, &SampleLayout)| {
+            layout.plain().filter(|_| attr.is_tracepoint())
+        };
+        let id_place = place.filter(|_| !single);
         Ok(Self {
+            // There are but nine fields that the id can come after.
+            plain_id_place: id_place.and_then(|at| u16::try_from(at).ok()),
+            plain: attrs.iter().zip(&layouts).map(plain).collect(),
             ids: IdMap::new(&attrs),
             layouts,
             attrs,
             uniform,
-            id_place: place.filter(|_| !single),
+            id_place,
             trailer_id_place: trailer_place.filter(|_| !single),
         })
     }
@@ -53,6 +64,21 @@ impl Events {
     #[inline]
     pub fn layout(&self, index: u16) -> Option<&SampleLayout> {
         self.layouts.get(usize::from(index))
+    }
+
+    /// The event a little-endian sample belongs to, and the short way to read it, if there is one.
+    #[inline(always)]
+    pub fn plain(&self, sample: &[u8]) -> Option<(u16, &Plain)> {
+        let event = match self.plain_id_place {
+            None => 0,
+            Some(at) => {
+                let at = usize::from(at);
+                let id = sample.get(at..at + 8)?.first_chunk()?;
+                self.known_or_first(u64::from_le_bytes(*id))?
+            }
+        };
+        let plain = self.plain.get(usize::from(event))?.as_ref()?;
+        Some((event, plain))
     }
 
     /// The event a sample belongs to. Without an id to go by it is the first; `None` for an id that no event has,

@@ -20,7 +20,7 @@ use crate::fault::FaultLog;
 use super::decompress::is_compressed;
 use super::events::Events;
 use super::loss::{CpuLosses, MISC_FILTERED};
-use super::records::{HEADER_BYTES, Record, RecordType, Stop, record_at};
+use super::records::{HEADER_BYTES, Record, RecordType, Stop, little_sample_at, record_at};
 use super::sample::Stamp;
 
 /// A stretch of one CPU's events in the data, of non-decreasing time.
@@ -92,6 +92,10 @@ pub(super) fn build(
     let mut builder = Builder::new(endian, events);
     let mut offset = start;
     loop {
+        if let Some(next) = builder.add_plain(data, offset) {
+            offset = next;
+            continue;
+        }
         match record_at(data, offset, endian) {
             Ok(record) => {
                 builder.add(&record)?;
@@ -134,7 +138,28 @@ impl<'a> Builder<'a> {
         }
     }
 
-    #[inline]
+    /// Adds the record at `offset` if it is what nearly all are, a tracepoint's sample; returns where the next one starts.
+    #[inline(always)]
+    fn add_plain(&mut self, data: &[u8], offset: usize) -> Option<usize> {
+        if self.endian != Endian::Little {
+            return None;
+        }
+        let sample = little_sample_at(data, offset)?;
+        let (event, plain) = self.events.plain(sample)?;
+        let (cpu, ts) = plain.place(sample)?;
+        self.count(event);
+        let next = offset + sample.len();
+        self.event(offset, next, cpu, ts);
+        Some(next)
+    }
+
+    #[inline(always)]
+    fn count(&mut self, event: u16) {
+        if let Some(count) = self.index.samples.get_mut(usize::from(event)) {
+            *count += 1;
+        }
+    }
+
     fn add(&mut self, record: &Record<'_>) -> Result<(), Compressed> {
         match record.kind {
             RecordType::SAMPLE => self.sample(record),
@@ -150,7 +175,6 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    #[inline]
     fn sample(&mut self, record: &Record<'_>) {
         let Some(event) = self.events.of_sample(record.bytes, self.endian) else {
             self.index.unknown += 1;
@@ -167,10 +191,8 @@ impl<'a> Builder<'a> {
             });
             return;
         };
-        if let Some(count) = self.index.samples.get_mut(usize::from(event)) {
-            *count += 1;
-        }
-        self.event(record, cpu, ts);
+        self.count(event);
+        self.event(record.offset, record.next, cpu, ts);
     }
 
     /// `u32 pid, tid; char comm[]`. Perf writes the names of tasks that exist already with time 0, and before any event.
@@ -181,7 +203,7 @@ impl<'a> Builder<'a> {
         };
         let stamp = layout.trailer_stamp(record.bytes, self.endian);
         match stamp.and_then(placed) {
-            Some((cpu, ts)) if ts > 0 => self.event(record, cpu, ts),
+            Some((cpu, ts)) if ts > 0 => self.event(record.offset, record.next, cpu, ts),
             _ => {
                 let record = layout.before_trailer(record.bytes);
                 let tid = self.endian.u32_at(record, HEADER_BYTES + 4);
@@ -194,21 +216,22 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// An event of `cpu` at `ts`: extends the run or starts the next.
-    #[inline]
-    fn event(&mut self, record: &Record<'_>, cpu: u32, ts: i64) {
+    /// An event of `cpu` at `ts`, from `start` to `end`: extends the run or starts the next.
+    #[inline(always)]
+    fn event(&mut self, start: usize, end: usize, cpu: u32, ts: i64) {
         if let Some((run, _, run_cpu, last)) = &mut self.run
             && *run_cpu == cpu
             && *last <= ts
         {
-            run.end = record.next;
+            run.end = end;
             *last = ts;
             return;
         }
-        self.start_run(record, cpu, ts);
+        self.start_run(start, end, cpu, ts);
     }
 
-    fn start_run(&mut self, record: &Record<'_>, cpu: u32, ts: i64) {
+    #[inline(never)]
+    fn start_run(&mut self, start: usize, end: usize, cpu: u32, ts: i64) {
         self.end_run();
         let place = self.place_of(cpu);
         if let Some(cpu) = self.index.cpus.get_mut(place) {
@@ -219,8 +242,8 @@ impl<'a> Builder<'a> {
         }
         let run = Run {
             first_ts: ts,
-            start: record.offset,
-            end: record.next,
+            start,
+            end,
         };
         self.run = Some((run, place, cpu, ts));
     }

@@ -61,6 +61,77 @@ pub(super) struct SampleLayout {
     trailer: Option<Trailer>,
 }
 
+/// Where the samples of one event have all that is read of them, if nothing of varying size comes before it.
+///
+/// A sample that is as long as `least` has all its fixed fields, and the size of its raw data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Plain {
+    tid: u16,
+    time: u16,
+    cpu: Option<u16>,
+    raw: u16,
+    least: u16,
+}
+
+/// What is read of a little-endian tracepoint sample with such a layout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PlainSample {
+    pub ts: i64,
+    pub process: i32,
+    pub thread: i32,
+    /// Where the raw data starts in the sample, and where it ends.
+    pub raw: (u16, u16),
+}
+
+impl Plain {
+    /// `None` for a sample that is too short, or whose time or raw data is out of range.
+    #[inline(always)]
+    pub fn read(&self, sample: &[u8]) -> Option<PlainSample> {
+        if sample.len() < usize::from(self.least) {
+            return None;
+        }
+        let size = u32::from_le_bytes(bytes_at(sample, self.raw)?) as usize;
+        let end = usize::from(self.least) + size;
+        if end > sample.len() {
+            return None;
+        }
+        let task = u64::from_le_bytes(bytes_at(sample, self.tid)?);
+        Some(PlainSample {
+            ts: self.time(sample)?,
+            process: (task as u32).cast_signed(),
+            thread: ((task >> 32) as u32).cast_signed(),
+            // A sample is a record, whose size has 16 bits.
+            raw: (self.least, end as u16),
+        })
+    }
+}
+
+impl Plain {
+    #[inline(always)]
+    fn time(&self, sample: &[u8]) -> Option<i64> {
+        i64::try_from(u64::from_le_bytes(bytes_at(sample, self.time)?)).ok()
+    }
+
+    /// CPU and time, as [`SampleLayout::stamp`] has them; `None` also for a time out of range.
+    #[inline(always)]
+    pub fn place(&self, sample: &[u8]) -> Option<(u32, i64)> {
+        if sample.len() < usize::from(self.least) {
+            return None;
+        }
+        let cpu = match self.cpu {
+            Some(at) => u32::from_le_bytes(bytes_at(sample, at)?),
+            None => u32::MAX,
+        };
+        Some((cpu, self.time(sample)?))
+    }
+}
+
+#[inline(always)]
+fn bytes_at<const N: usize>(sample: &[u8], at: u16) -> Option<[u8; N]> {
+    let at = usize::from(at);
+    sample.get(at..at + N)?.first_chunk().copied()
+}
+
 /// Offsets back from the record's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Trailer {
@@ -102,6 +173,24 @@ impl SampleLayout {
             raw: sample_type.has(SampleType::RAW),
             trailer: attr.sample_id_all().then(|| Trailer::new(sample_type)),
         }
+    }
+
+    /// The short way to read such samples, if there is one.
+    pub fn plain(&self) -> Option<Plain> {
+        if !self.raw || self.callchain || self.group_read.is_some() {
+            return None;
+        }
+        let place = |at: usize| u16::try_from(at).ok();
+        Some(Plain {
+            tid: place(self.tid?)?,
+            time: place(self.time?)?,
+            cpu: match self.cpu {
+                Some(at) => Some(place(at)?),
+                None => None,
+            },
+            raw: place(self.rest)?,
+            least: place(self.rest + 4)?,
+        })
     }
 
     /// Time and CPU of a sample; `None` if it is too short for them.

@@ -73,11 +73,16 @@ impl Stamps {
 
 impl CpuStamps<'_> {
     /// Nanoseconds of a raw stamp; `Err` holds the nearest value that can be told.
-    #[inline]
+    #[inline(always)]
     pub fn nanoseconds(&self, raw: u64) -> Result<i64, i64> {
         if self.plain {
             return i64::try_from(raw).map_err(|_| i64::MAX);
         }
+        self.converted(raw)
+    }
+
+    #[inline(never)]
+    fn converted(&self, raw: u64) -> Result<i64, i64> {
         let mut stamp = self.on_host(i128::from(raw));
         if let Some((mult, shift)) = self.tsc {
             // A shift beyond 96 leaves nothing of a 96-bit product.

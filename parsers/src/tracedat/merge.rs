@@ -4,8 +4,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::stream::CpuStream;
+use crate::decode::Reading;
 use crate::event::Event;
 use crate::fault::FaultLog;
+use crate::glance::Glance;
 use crate::trace::EventSource;
 
 /// Stamp, CPU, and index of the stream.
@@ -20,6 +22,8 @@ pub(crate) struct Merged<'a> {
     waiting: BinaryHeap<Reverse<Key>>,
     /// The stream that is read.
     current: Option<usize>,
+    /// Before this time no other stream has anything to give.
+    until: i64,
 }
 
 impl<'a> Merged<'a> {
@@ -33,11 +37,12 @@ impl<'a> Merged<'a> {
             streams,
             waiting,
             current: None,
+            until: i64::MIN,
         }
     }
 
     /// Makes the stream with the earliest stamp the current one.
-    #[inline]
+    #[inline(never)]
     fn choose(&mut self) -> Option<usize> {
         let running = self
             .current
@@ -52,7 +57,37 @@ impl<'a> Merged<'a> {
             (None, None) => return None,
         };
         self.current = Some(earliest);
+        let others = self.waiting.peek().map(|Reverse((stamp, _, _))| *stamp);
+        self.until = others.unwrap_or(i64::MAX);
         self.current
+    }
+
+    #[inline(always)]
+    fn read_next<R: Reading>(&mut self) -> Option<R> {
+        loop {
+            if !self.goes_on() {
+                self.choose()?;
+            }
+            let stream = self.streams.get_mut(self.current?)?;
+            // Nothing may be done with what comes from a whole record but return it: the borrow would last.
+            if let Some(whole) = stream.take_whole() {
+                return R::of_whole(&whole);
+            }
+            // A record that cannot be decoded gives nothing; the next one may be another stream's.
+            if let Some(event) = self.streams.get_mut(self.current?)?.take_any() {
+                return Some(R::of_event(event));
+            }
+        }
+    }
+
+    /// Leaves the record behind that was taken last. Whether the next one is certain to be of the same stream.
+    #[inline(always)]
+    fn goes_on(&mut self) -> bool {
+        let current = self.current.and_then(|index| self.streams.get_mut(index));
+        current.is_some_and(|stream| {
+            stream.settle();
+            stream.goes_on(self.until)
+        })
     }
 }
 
@@ -64,15 +99,12 @@ fn key(stream: &CpuStream<'_>, index: usize) -> Option<Key> {
 }
 
 impl EventSource for Merged<'_> {
-    #[inline]
     fn next_event(&mut self) -> Option<Event> {
-        loop {
-            let index = self.choose()?;
-            // A record that cannot be decoded gives no event; the next one may be another stream's.
-            if let Some(event) = self.streams.get_mut(index)?.take() {
-                return Some(event);
-            }
-        }
+        self.read_next()
+    }
+
+    fn next_glance(&mut self) -> Option<Glance> {
+        self.read_next()
     }
 
     fn bytes_done(&self) -> u64 {

@@ -3,9 +3,10 @@
 use super::clock::{CpuStamps, Stamps};
 use super::page::{Missed, PageCursor, PageLayout, Step};
 use super::pages::{NextPage, Pages};
-use crate::decode::{DecodeFault, Decoder};
+use crate::decode::{DecodeFault, Decoder, Reading, Seen, Whole};
 use crate::event::{ContextFlags, Event, NO_TYPE, Payload};
 use crate::fault::FaultLog;
+use crate::glance::Glance;
 use crate::trace::EventSource;
 
 /// Reads one record ahead, so that a merge knows the next stamp, and a loss is known before its first event.
@@ -20,6 +21,8 @@ pub(crate) struct CpuStream<'a> {
     /// Where the current page's data ends.
     end: usize,
     next: Option<Record>,
+    /// That record has been given already.
+    taken: bool,
     /// What is to be emitted before the next record.
     gap: Gap,
     /// Losses since the last record.
@@ -62,6 +65,7 @@ impl<'a> CpuStream<'a> {
             cursor: PageCursor::default(),
             end: 0,
             next: None,
+            taken: false,
             gap: Gap::None,
             missed: Missed::Nothing,
             last: None,
@@ -81,7 +85,7 @@ impl<'a> CpuStream<'a> {
         self.cpu
     }
 
-    /// The stamp of what [`Self::take`] gives next; `None` at the end.
+    /// The stamp of what comes next; `None` at the end. The stream is settled.
     #[inline]
     pub fn next_stamp(&self) -> Option<i64> {
         match self.gap {
@@ -90,29 +94,53 @@ impl<'a> CpuStream<'a> {
         }
     }
 
-    /// Takes what comes next; `None` if that is a record that cannot be decoded, or the end.
-    #[inline]
-    pub fn take(&mut self) -> Option<Event> {
+    /// Leaves the record behind that was taken last.
+    #[inline(always)]
+    pub fn settle(&mut self) {
+        if std::mem::take(&mut self.taken) {
+            self.last = self.next.map(|record| record.ts);
+            self.advance();
+        }
+    }
+
+    /// Whether the next thing is a record, and comes before `until`. The stream is settled.
+    #[inline(always)]
+    pub fn goes_on(&self, until: i64) -> bool {
+        matches!(self.gap, Gap::None) && self.next.is_some_and(|record| record.ts < until)
+    }
+
+    /// Takes the next record, if that is what comes next and it is of the kind that nearly all are. The stream is settled.
+    #[inline(always)]
+    pub fn take_whole(&mut self) -> Option<Whole<'_>> {
+        if !matches!(self.gap, Gap::None) {
+            return None;
+        }
+        let record = self.next?;
+        let page = self.pages.page();
+        let raw = page.get(record.start..record.end)?;
+        let whole = self.decoder.whole(raw, Seen::at(record.ts, self.cpu))?;
+        self.taken = true;
+        Some(whole)
+    }
+
+    /// Takes whatever comes next; `None` if that is a record that cannot be decoded, or the end. The stream is settled.
+    #[inline(never)]
+    pub fn take_any(&mut self) -> Option<Event> {
         if !matches!(self.gap, Gap::None) {
             return self.take_gap();
         }
         let record = self.next?;
-        let raw = self
-            .pages
-            .page()
-            .get(record.start..record.end)
-            .unwrap_or_default();
-        let event = self.decoder.decode(raw, record.ts, self.cpu);
-        let event = match event {
+        self.taken = true;
+        let page = self.pages.page();
+        let raw = page.get(record.start..record.end).unwrap_or_default();
+        let seen = Seen::at(record.ts, self.cpu);
+        match self.decoder.decode_any(raw, &seen) {
             Ok(event) => Some(event),
             Err(fault) => {
                 self.note(fault, record.start);
                 None
             }
-        };
-        self.last = Some(record.ts);
-        self.advance();
-        event
+        }
     }
 
     fn take_gap(&mut self) -> Option<Event> {
@@ -138,23 +166,41 @@ impl<'a> CpuStream<'a> {
     }
 
     /// Finds the next record, on the next pages if need be.
-    #[inline]
+    #[inline(always)]
     fn advance(&mut self) {
+        let step = self.step();
+        match step {
+            Step::Record { start, end, stamp } => self.arrive(start, end, stamp),
+            _ => self.advance_page(step),
+        }
+    }
+
+    #[inline(always)]
+    fn step(&mut self) -> Step {
+        let page = self.pages.page();
+        let data = page.get(..self.end).unwrap_or_default();
+        self.cursor.step(data, &self.layout)
+    }
+
+    /// Makes the record found the next one.
+    #[inline(always)]
+    fn arrive(&mut self, start: usize, end: usize, stamp: u64) {
+        let ts = self.nanoseconds(stamp, start);
+        if self.last.is_some_and(|last| ts < last) {
+            self.back_in_time(ts, start);
+        }
+        self.next = Some(Record { ts, start, end });
+        if self.missed != Missed::Nothing {
+            self.open_gap();
+        }
+    }
+
+    /// The page ended with `step`: finds the next record behind it.
+    #[inline(never)]
+    fn advance_page(&mut self, mut step: Step) {
         loop {
-            let page = self.pages.page();
-            let data = page.get(..self.end).unwrap_or_default();
-            match self.cursor.step(data, &self.layout) {
-                Step::Record { start, end, stamp } => {
-                    let ts = self.nanoseconds(stamp, start);
-                    if self.last.is_some_and(|last| ts < last) {
-                        self.back_in_time(ts, start);
-                    }
-                    self.next = Some(Record { ts, start, end });
-                    if self.missed != Missed::Nothing {
-                        self.open_gap();
-                    }
-                    return;
-                }
+            match step {
+                Step::Record { start, end, stamp } => return self.arrive(start, end, stamp),
                 Step::End => {}
                 Step::Damaged { at } => self.damaged(at),
             }
@@ -162,6 +208,7 @@ impl<'a> CpuStream<'a> {
                 self.next = None;
                 return;
             }
+            step = self.step();
         }
     }
 
@@ -299,15 +346,30 @@ impl<'a> CpuStream<'a> {
     }
 }
 
-impl EventSource for CpuStream<'_> {
-    #[inline]
-    fn next_event(&mut self) -> Option<Event> {
+impl CpuStream<'_> {
+    #[inline(always)]
+    fn read_next<R: Reading>(&mut self) -> Option<R> {
         loop {
-            if let Some(event) = self.take() {
-                return Some(event);
-            }
+            self.settle();
             self.next?;
+            // Asked twice of one record only if it is unusual.
+            if let Some(whole) = self.take_whole() {
+                return R::of_whole(&whole);
+            }
+            if let Some(event) = self.take_any() {
+                return Some(R::of_event(event));
+            }
         }
+    }
+}
+
+impl EventSource for CpuStream<'_> {
+    fn next_event(&mut self) -> Option<Event> {
+        self.read_next()
+    }
+
+    fn next_glance(&mut self) -> Option<Glance> {
+        self.read_next()
     }
 
     fn bytes_done(&self) -> u64 {
