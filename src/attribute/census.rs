@@ -7,10 +7,10 @@
 use polars::prelude::*;
 use rustc_hash::FxHashMap;
 
+use super::answer::Quantiles;
+use super::blocks::{Block, NO_NUMBER, NO_TIME};
+use super::durations::{Durations, quantiles};
 use super::scope::Scope;
-
-/// Rows whose keys are built together: they stay in the processor's cache.
-const BLOCK: usize = 32 << 10;
 
 /// What one wakeup was, in codes; `None` where the table has null.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -93,27 +93,8 @@ const fn mask(bits: u32) -> u64 {
     (1 << bits) - 1
 }
 
-/// A latency and the codes that latencies are told by, packed so that sorting sorts by latency.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Latency(u64);
-
-impl Latency {
-    fn pack(ns: i64, key: u64) -> Self {
-        // Never negative, since a switch-in does not precede its waking; 52 bits are 52 days.
-        let ns = u64::try_from(ns).unwrap_or(0);
-        Self(ns << TOLD_BY_BITS | key & mask(TOLD_BY_BITS))
-    }
-
-    pub fn ns(self) -> i64 {
-        (self.0 >> TOLD_BY_BITS) as i64
-    }
-
-    /// The code of one of the columns that latencies are told by.
-    #[inline]
-    pub fn code(self, by: ToldBy) -> usize {
-        (self.0 >> (3 * by as u32) & mask(3)) as usize
-    }
-}
+/// Most words of an enumeration that latencies are told by.
+pub const WORDS: usize = 8;
 
 /// What latencies are told by; the number is the place in [`KEY`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,64 +105,140 @@ pub enum ToldBy {
     Path,
 }
 
+impl ToldBy {
+    /// The code of this column among those that latencies are told by.
+    fn code(self, codes: usize) -> usize {
+        codes >> (3 * self as u32) & (WORDS - 1)
+    }
+}
+
 /// All that is asked of the wakeups that count, but for who woke whom.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Census {
-    pub kinds: Vec<(Kind, u64)>,
-    /// Sorted.
-    pub latencies: Vec<Latency>,
-    pub queues_ns: Vec<i64>,
-    pub waker_costs_ns: Vec<i64>,
-    /// By waker's CPU; those of an unknown one under `None`.
-    pub per_waker_cpu: FxHashMap<Option<u16>, u64>,
+    kinds: FxHashMap<u64, u64>,
+    /// By the codes that latencies are told by.
+    latencies: Vec<Durations>,
+    pub queues_ns: Durations,
+    pub waker_costs_ns: Durations,
+    /// By waker's CPU.
+    pub per_waker_cpu: Vec<u64>,
+    /// Those of which the waker's CPU is unknown.
+    pub unknown_waker_cpu: u64,
+}
+
+impl Default for Census {
+    fn default() -> Self {
+        Self {
+            kinds: FxHashMap::default(),
+            latencies: vec![Durations::default(); 1 << TOLD_BY_BITS],
+            queues_ns: Durations::default(),
+            waker_costs_ns: Durations::default(),
+            per_waker_cpu: Vec::new(),
+            unknown_waker_cpu: 0,
+        }
+    }
+}
+
+/// Where the columns of a block are read to.
+#[derive(Default)]
+struct Scratch {
+    keys: Vec<u64>,
+    codes: Vec<u8>,
+    cpus: Vec<u32>,
+    times: Vec<i64>,
 }
 
 impl Census {
     /// Goes through the wakeups of a scope.
     pub fn take(scope: &Scope) -> PolarsResult<Self> {
-        let names = KEY
-            .iter()
-            .map(|(name, _)| *name)
-            .chain(DURATIONS)
-            .chain(["waker_cpu"]);
-        let columns: Vec<Expr> = names.map(col).collect();
-        let columns = with_window(scope, columns);
-        let query = |rows: LazyFrame| scope.counted(rows.select(&columns));
-        let mut census = Census::default();
-        let mut counts: FxHashMap<u64, u64> = FxHashMap::default();
-        let mut keys = Vec::with_capacity(BLOCK);
-        scope.over_wakeups(query, |batch| {
-            for start in (0..batch.height()).step_by(BLOCK) {
-                let block = batch.slice(start as i64, BLOCK);
-                pack_keys(&block, &mut keys)?;
-                keys.iter()
-                    .for_each(|key| *counts.entry(*key).or_default() += 1);
-                census.durations(&block, &keys)?;
-            }
-            for cpu in batch.column("waker_cpu")?.u16()?.iter() {
-                *census.per_waker_cpu.entry(cpu).or_default() += 1;
-            }
-            Ok(())
-        })?;
-        census.latencies.sort_unstable();
-        census.kinds = counts
-            .into_iter()
-            .map(|(key, n)| (Kind::unpack(key), n))
-            .collect();
+        let keys = KEY.iter().map(|(name, _)| *name);
+        let columns: Vec<&str> = keys.chain(DURATIONS).chain(["waker_cpu"]).collect();
+        let (census, _) = scope.wakeups().counted().fold(
+            &columns,
+            <(Census, Scratch)>::default,
+            |(census, scratch), block| census.block(block, scratch),
+            |(census, _), (other, _)| census.join(other),
+        )?;
         Ok(census)
     }
 
-    fn durations(&mut self, block: &DataFrame, keys: &[u64]) -> PolarsResult<()> {
-        let latencies = block.column("latency_ns")?.i64()?.iter();
-        let known = latencies
-            .zip(keys)
-            .filter_map(|(ns, key)| Some(Latency::pack(ns?, *key)));
-        self.latencies.extend(known);
-        self.queues_ns
-            .extend(block.column("queue_ns")?.i64()?.iter().flatten());
-        self.waker_costs_ns
-            .extend(block.column("waker_cost_ns")?.i64()?.iter().flatten());
+    fn block(&mut self, block: &Block, scratch: &mut Scratch) -> PolarsResult<()> {
+        let Scratch {
+            keys,
+            codes,
+            cpus,
+            times,
+        } = scratch;
+        pack_keys(block, keys, codes)?;
+        for key in &*keys {
+            *self.kinds.entry(*key).or_default() += 1;
+        }
+        for cpu in block.numbers("waker_cpu", cpus)? {
+            self.woken_on(*cpu);
+        }
+        let [latency, queue, cost] = DURATIONS;
+        for (ns, key) in block.times(latency, times)?.iter().zip(&*keys) {
+            if let Some(of_code) = self.latencies.get_mut((key & mask(TOLD_BY_BITS)) as usize)
+                && *ns != NO_TIME
+            {
+                // Never negative, since a switch-in does not precede its waking.
+                of_code.push((*ns).max(0));
+            }
+        }
+        let known = |ns: &&i64| **ns != NO_TIME;
+        let queues = block.times(queue, times)?.iter().filter(known);
+        queues.for_each(|ns| self.queues_ns.push(*ns));
+        let costs = block.times(cost, times)?.iter().filter(known);
+        costs.for_each(|ns| self.waker_costs_ns.push(*ns));
         Ok(())
+    }
+
+    fn woken_on(&mut self, cpu: u32) {
+        if cpu == NO_NUMBER {
+            self.unknown_waker_cpu += 1;
+            return;
+        }
+        if self.per_waker_cpu.len() <= cpu as usize {
+            self.per_waker_cpu.resize(cpu as usize + 1, 0);
+        }
+        if let Some(count) = self.per_waker_cpu.get_mut(cpu as usize) {
+            *count += 1;
+        }
+    }
+
+    fn join(&mut self, other: Census) {
+        for (key, count) in other.kinds {
+            *self.kinds.entry(key).or_default() += count;
+        }
+        for (all, more) in self.latencies.iter_mut().zip(other.latencies) {
+            if more.any() {
+                all.join(more);
+            }
+        }
+        self.queues_ns.join(other.queues_ns);
+        self.waker_costs_ns.join(other.waker_costs_ns);
+        let cpus = self.per_waker_cpu.len().max(other.per_waker_cpu.len());
+        self.per_waker_cpu.resize(cpus, 0);
+        for (all, more) in self.per_waker_cpu.iter_mut().zip(&other.per_waker_cpu) {
+            *all += more;
+        }
+        self.unknown_waker_cpu += other.unknown_waker_cpu;
+    }
+
+    /// The quantiles of all latencies.
+    pub fn all_latencies(&self) -> Option<Quantiles> {
+        let some = self.latencies.iter().filter(|some| some.any());
+        quantiles(&some.collect::<Vec<_>>())
+    }
+
+    /// The quantiles of latencies by code.
+    pub fn latencies_by(&self, by: ToldBy) -> [Option<Quantiles>; WORDS] {
+        let mut found: [Vec<&Durations>; WORDS] = Default::default();
+        let codes = self.latencies.iter().enumerate();
+        for (codes, some) in codes.filter(|(_, some)| some.any()) {
+            found[by.code(codes)].push(some);
+        }
+        found.map(|of_code| quantiles(&of_code))
     }
 
     /// How many wakeups there are.
@@ -191,43 +248,21 @@ impl Census {
 
     /// How many wakeups are of some kind.
     pub fn count(&self, of: impl Fn(&Kind) -> bool) -> u64 {
-        let kinds = self.kinds.iter().filter(|(kind, _)| of(kind));
-        kinds.map(|(_, count)| count).sum()
+        let kinds = self.kinds.iter();
+        let of_kind = kinds.filter(|(key, _)| of(&Kind::unpack(**key)));
+        of_kind.map(|(_, count)| count).sum()
     }
-}
-
-/// The columns, with that by which rows outside the window are left out.
-pub fn with_window(scope: &Scope, mut columns: Vec<Expr>) -> Vec<Expr> {
-    if !scope.is_whole() {
-        columns.push(col("in_window"));
-    }
-    columns
 }
 
 /// The key of each row of a block.
-fn pack_keys(block: &DataFrame, keys: &mut Vec<u64>) -> PolarsResult<()> {
+fn pack_keys(block: &Block, keys: &mut Vec<u64>, codes: &mut Vec<u8>) -> PolarsResult<()> {
     keys.clear();
-    keys.resize(block.height(), 0);
+    keys.resize(block.rows(), 0);
     let mut shift = 0;
     for (name, bits) in KEY {
-        let column = block.column(name)?;
-        if column.dtype() == &DataType::Boolean {
-            let flags = column.bool()?.iter();
-            for (key, flag) in keys.iter_mut().zip(flags) {
-                *key |= flag.map_or(mask(bits), u64::from) << shift;
-            }
-        } else if column.null_count() > 0 {
-            for (key, code) in keys.iter_mut().zip(column.u8()?.iter()) {
-                *key |= code.map_or(mask(bits), u64::from) << shift;
-            }
-        } else {
-            let codes = column
-                .u8()?
-                .downcast_iter()
-                .flat_map(|array| array.values().iter());
-            for (key, code) in keys.iter_mut().zip(codes) {
-                *key |= u64::from(*code) << shift;
-            }
+        let mask = mask(bits);
+        for (key, code) in keys.iter_mut().zip(block.codes(name, codes)?) {
+            *key |= (u64::from(*code) & mask) << shift;
         }
         shift += bits;
     }
@@ -255,17 +290,14 @@ mod tests {
     }
 
     #[test]
-    fn latencies_sort_by_time_and_keep_their_codes() {
-        let key = 0b101_011_010_001;
-        let latency = Latency::pack(77, key);
-        assert_eq!(latency.ns(), 77);
+    fn latencies_are_told_by_the_codes_of_their_keys() {
+        let codes = 0b101_011_010_001;
         let by = [
             ToldBy::WakerPrev,
             ToldBy::PrevChosen,
             ToldBy::WakerChosen,
             ToldBy::Path,
         ];
-        assert_eq!(by.map(|by| latency.code(by)), [1, 2, 3, 5]);
-        assert!(Latency::pack(76, 0b111_111_111_111) < latency);
+        assert_eq!(by.map(|by| by.code(codes)), [1, 2, 3, 5]);
     }
 }

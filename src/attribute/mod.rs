@@ -1,13 +1,16 @@
-//! From tables to the answer: one file for each question, each a pipeline over lazy frames. Nothing is computed
-//! here that a table does not hold, and reports compute nothing at all.
+//! From tables to the answer: one file for each question, each a pipeline over lazy frames, or a loop over blocks of
+//! columns where there are millions of rows. Nothing is computed here that a table does not hold, and reports compute
+//! nothing at all.
 
 pub mod answer;
+mod blocks;
 mod caveats;
 mod census;
 #[cfg(test)]
 mod checks;
 #[cfg(test)]
 mod cost;
+mod durations;
 mod fitness;
 mod idle_search;
 mod ledger;

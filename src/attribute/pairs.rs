@@ -3,17 +3,18 @@
 use std::cmp::Reverse;
 
 use polars::prelude::*;
+use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use super::answer::{ByWord, Known, PairFacts};
-use super::census::with_window;
+use super::blocks::{Block, NO_NUMBER, NO_TIME};
+use super::durations::Durations;
 use super::ledger::with_llcs;
-use super::quantiles::quantiles;
 use super::scope::{Scope, is_member, members};
 use super::stack_spread::{self, Machine, Samples};
-use super::wakeups::{by_distance, by_word, lacking};
+use super::wakeups::{by_distance, by_word, known, lacking};
 use crate::replay::words::{Pair, Path, Reading, Verdict};
-use crate::topology::Distance;
+use crate::topology::{Distance, Topology};
 
 /// What all wakeups of a pair sum to.
 #[derive(Debug, Clone, Copy, Default)]
@@ -26,14 +27,14 @@ struct Worst {
 }
 
 /// What the counted wakeups of a pair show.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Seen {
     by_path: [u64; 8],
     waker_chosen: [u64; 8],
     /// Wakeups within one LLC, and across.
     llc: [u64; 2],
     stacked: Pair<u64>,
-    latencies_ns: Vec<i64>,
+    latencies_ns: Durations,
     samples: Samples,
 }
 
@@ -46,47 +47,76 @@ pub fn pairs(scope: &Scope) -> PolarsResult<Vec<PairFacts>> {
     let seen = look_at(scope, &worst)?;
     let names = names(scope, &worst)?;
     let machine = Machine::measure(scope)?;
-    let facts = worst.iter().zip(seen);
+    let facts = worst.par_iter().zip(seen);
     Ok(facts
         .map(|(worst, seen)| facts_of(scope, worst, seen, &names, &machine))
         .collect())
 }
 
-fn worst(scope: &Scope) -> PolarsResult<Vec<Worst>> {
-    const COLUMNS: [&str; 6] = [
-        "waker",
-        "wakee",
-        "wait_ns",
-        "lost_seen_ns",
-        "lost_any_ns",
-        "in_window",
-    ];
-    let mut pairs: FxHashMap<(u32, u32), Worst> = FxHashMap::default();
-    let query = |rows: LazyFrame| rows.select(COLUMNS.map(col));
-    scope.over_wakeups(query, |rows| {
-        let wakers = rows.column("waker")?.u32()?.iter();
-        let wakees = rows.column("wakee")?.u32()?.cont_slice()?;
-        let times = |name| rows.column(name)?.i64()?.cont_slice();
-        let sums = times("wait_ns")?
-            .iter()
-            .zip(times("lost_seen_ns")?)
-            .zip(times("lost_any_ns")?);
-        let counted = rows.column("in_window")?.bool()?.iter();
-        for (((waker, wakee), ((wait, seen), any)), counted) in
-            wakers.zip(wakees).zip(sums).zip(counted)
-        {
-            let Some(waker) = waker.filter(|waker| waker != wakee) else {
-                continue;
-            };
-            let pair = pairs.entry((waker, *wakee)).or_default();
-            pair.wakeups += u64::from(counted.unwrap_or(false));
-            pair.wait_ns += wait;
-            pair.lost_ns[Reading::Seen] += seen;
-            pair.lost_ns[Reading::Any] += any;
+/// What pairs sum to.
+type Sums = FxHashMap<(u32, u32), Worst>;
+
+impl Worst {
+    fn add(&mut self, more: &Worst) {
+        self.wakeups += more.wakeups;
+        self.wait_ns += more.wait_ns;
+        for reading in [Reading::Seen, Reading::Any] {
+            self.lost_ns[reading] += more.lost_ns[reading];
         }
-        Ok(())
-    })?;
+    }
+}
+
+/// Where the columns of a block are read to.
+#[derive(Default)]
+struct Scratch {
+    numbers: [Vec<u32>; 5],
+    codes: [Vec<u8>; 6],
+    times: [Vec<i64>; 3],
+}
+
+fn worst(scope: &Scope) -> PolarsResult<Vec<Worst>> {
+    let (pairs, _) = scope.wakeups().fold(
+        &[
+            "waker",
+            "wakee",
+            "wait_ns",
+            "lost_seen_ns",
+            "lost_any_ns",
+            "in_window",
+        ],
+        <(Sums, Scratch)>::default,
+        |(pairs, scratch), block| sum_up(pairs, block, scratch),
+        |(pairs, _), (more, _)| {
+            for (pair, more) in more {
+                pairs.entry(pair).or_default().add(&more);
+            }
+        },
+    )?;
     Ok(ranked(scope, pairs))
+}
+
+fn sum_up(pairs: &mut Sums, block: &Block, scratch: &mut Scratch) -> PolarsResult<()> {
+    let [wakers, wakees, ..] = &mut scratch.numbers;
+    let [waits, seen, any] = &mut scratch.times;
+    let [counted, ..] = &mut scratch.codes;
+    let tasks = block.numbers("waker", wakers)?.iter();
+    let tasks = tasks.zip(block.numbers("wakee", wakees)?);
+    let waits = block.times("wait_ns", waits)?.iter();
+    let lost = block.times("lost_seen_ns", seen)?.iter();
+    let lost = lost.zip(block.times("lost_any_ns", any)?);
+    let counted = block.codes("in_window", counted)?;
+    for (((waker, wakee), (wait, lost)), counted) in tasks.zip(waits.zip(lost)).zip(counted) {
+        if *waker == NO_NUMBER || waker == wakee {
+            continue;
+        }
+        pairs.entry((*waker, *wakee)).or_default().add(&Worst {
+            wakeups: u64::from(*counted == 1),
+            wait_ns: *wait,
+            lost_ns: Pair([*lost.0, *lost.1]),
+            ..Worst::default()
+        });
+    }
+    Ok(())
 }
 
 /// The worst first; of equals the lower task numbers.
@@ -116,148 +146,174 @@ fn look_at(scope: &Scope, worst: &[Worst]) -> PolarsResult<Vec<Seen>> {
         .enumerate()
         .map(|(slot, pair)| ((pair.waker, pair.wakee), slot))
         .collect();
-    let wakers = members(&worst.iter().map(|pair| pair.waker).collect::<Vec<_>>());
-    let wakees = members(&worst.iter().map(|pair| pair.wakee).collect::<Vec<_>>());
-    let columns = with_window(scope, looked_at());
-    let query = |rows: LazyFrame| {
-        let wanted = is_member("waker", wakers.clone()).and(is_member("wakee", wakees.clone()));
-        scope.counted(rows.filter(wanted).select(&columns))
-    };
-    let mut seen: Vec<Seen> = worst.iter().map(|_| Seen::default()).collect();
-    scope.over_wakeups(query, |rows| look_at_batch(scope, &rows, &slots, &mut seen))?;
+    let start = || (vec![Seen::default(); worst.len()], Scratch::default());
+    let (seen, _) = scope.wakeups().counted().fold(
+        &LOOKED_AT,
+        start,
+        |(seen, scratch), block| look_at_block(scope, block, &slots, seen, scratch),
+        |(seen, _), (more, _)| {
+            let pairs = seen.iter_mut().zip(more);
+            pairs.for_each(|(seen, more)| seen.join(more));
+        },
+    )?;
     Ok(seen)
 }
 
-/// The columns that pairs are told by. Of these `away_ns` is the latency of wakeups to another, idle CPU.
-fn looked_at() -> Vec<Expr> {
-    const PLAIN: [&str; 11] = [
-        "waker",
-        "wakee",
-        "path",
-        "waker_chosen",
-        "cross_llc",
-        "verdict_seen",
-        "verdict_any",
-        "latency_ns",
-        "wakee_run_ns",
-        "prev_cpu",
-        "chosen_cpu",
-    ];
-    let only = |when_so: Expr, name: &str| when(when_so).then(col(name)).otherwise(lit(NULL));
-    let uncensored = col("overlap_censored").not();
-    let mut columns: Vec<Expr> = PLAIN.iter().map(|name| col(*name)).collect();
-    columns.push(only(stack_spread::is_away(), "latency_ns").alias("away_ns"));
-    columns.push(only(uncensored, "overlap_ns").alias("overlap_ns"));
-    columns
-}
+/// The columns that pairs are told by.
+const LOOKED_AT: [&str; 14] = [
+    "waker",
+    "wakee",
+    "path",
+    "waker_chosen",
+    "cross_llc",
+    "verdict_seen",
+    "verdict_any",
+    "latency_ns",
+    "wakee_run_ns",
+    "waker_cpu",
+    "prev_cpu",
+    "chosen_cpu",
+    "overlap_ns",
+    "overlap_censored",
+];
 
 /// Where in the list a pair is.
 type Slots = FxHashMap<(u32, u32), usize>;
 
-/// Takes in some wakeups, column by column.
-fn look_at_batch(
+/// One wakeup, as far as pairs are told by it; with the codes that stand for null.
+struct Look {
+    path: u8,
+    waker_chosen: u8,
+    cross_llc: u8,
+    verdict: Pair<u8>,
+    overlap_censored: bool,
+    waker_cpu: u32,
+    prev_cpu: u32,
+    chosen_cpu: u32,
+    latency_ns: i64,
+    wakee_run_ns: i64,
+    overlap_ns: i64,
+}
+
+/// Takes in some wakeups.
+fn look_at_block(
     scope: &Scope,
-    rows: &DataFrame,
+    block: &Block,
     slots: &Slots,
     seen: &mut [Seen],
+    scratch: &mut Scratch,
 ) -> PolarsResult<()> {
-    let wakers = rows.column("waker")?.u32()?.iter();
-    let wakees = rows.column("wakee")?.u32()?.iter();
-    let slots: Vec<Option<usize>> = wakers
-        .zip(wakees)
-        .map(|pair| slots.get(&(pair.0?, pair.1?)).copied())
-        .collect();
-    let mut each = |values: &mut dyn Iterator<Item = Option<i64>>, take: fn(&mut Seen, i64)| {
-        for (slot, value) in slots.iter().zip(values) {
-            if let (Some(value), Some(seen)) = (value, slot.and_then(|slot| seen.get_mut(slot))) {
-                take(seen, value);
-            }
-        }
-    };
-    let codes = |name| codes_of(rows, name);
-    let times = |name| -> PolarsResult<_> { Ok(rows.column(name)?.i64()?.iter()) };
-    each(&mut codes("path")?, |seen, code| {
-        tally(&mut seen.by_path, code)
-    });
-    each(&mut codes("waker_chosen")?, |seen, code| {
-        tally(&mut seen.waker_chosen, code)
-    });
-    each(&mut codes("verdict_seen")?, |seen, code| {
-        seen.stacked[Reading::Seen] += is_stacked(code)
-    });
-    each(&mut codes("verdict_any")?, |seen, code| {
-        seen.stacked[Reading::Any] += is_stacked(code)
-    });
-    let mut crossing = rows
-        .column("cross_llc")?
-        .bool()?
-        .iter()
-        .map(|flag| flag.map(i64::from));
-    each(&mut crossing, |seen, flag| tally(&mut seen.llc, flag));
-    each(&mut times("latency_ns")?, |seen, ns| {
-        seen.latencies_ns.push(ns)
-    });
-    each(&mut times("away_ns")?, |seen, ns| {
-        seen.samples.away_ns.push(ns)
-    });
-    each(&mut times("overlap_ns")?, |seen, ns| {
-        seen.samples.overlaps_ns.push(ns)
-    });
-    let mut crossed = runs(scope, rows, true)?;
-    each(&mut crossed, |seen, ns| {
-        seen.samples.runs_crossing_ns.push(ns)
-    });
-    let mut stayed = runs(scope, rows, false)?;
-    each(&mut stayed, |seen, ns| {
-        seen.samples.runs_staying_ns.push(ns)
-    });
+    let [wakers, wakees, waker_cpus, prev_cpus, chosen_cpus] = &mut scratch.numbers;
+    let [
+        paths,
+        distances,
+        crossing,
+        verdicts_seen,
+        verdicts_any,
+        censored,
+    ] = &mut scratch.codes;
+    let [latencies, runs, overlaps] = &mut scratch.times;
+    let tasks = block.numbers("waker", wakers)?.iter();
+    let tasks = tasks.zip(block.numbers("wakee", wakees)?);
+    let waker_cpus = block.numbers("waker_cpu", waker_cpus)?;
+    let prev_cpus = block.numbers("prev_cpu", prev_cpus)?;
+    let chosen_cpus = block.numbers("chosen_cpu", chosen_cpus)?;
+    let paths = block.codes("path", paths)?;
+    let distances = block.codes("waker_chosen", distances)?;
+    let crossing = block.codes("cross_llc", crossing)?;
+    let verdicts_seen = block.codes("verdict_seen", verdicts_seen)?;
+    let verdicts_any = block.codes("verdict_any", verdicts_any)?;
+    let censored = block.codes("overlap_censored", censored)?;
+    let latencies = block.times("latency_ns", latencies)?;
+    let runs = block.times("wakee_run_ns", runs)?;
+    let overlaps = block.times("overlap_ns", overlaps)?;
+    let topology = scope.facts.topology();
+    for (row, (waker, wakee)) in tasks.enumerate() {
+        let slot = slots.get(&(*waker, *wakee));
+        let Some(seen) = slot.and_then(|slot| seen.get_mut(*slot)) else {
+            continue;
+        };
+        seen.look(
+            topology,
+            &Look {
+                path: paths[row],
+                waker_chosen: distances[row],
+                cross_llc: crossing[row],
+                verdict: Pair([verdicts_seen[row], verdicts_any[row]]),
+                overlap_censored: censored[row] == 1,
+                waker_cpu: waker_cpus[row],
+                prev_cpu: prev_cpus[row],
+                chosen_cpu: chosen_cpus[row],
+                latency_ns: latencies[row],
+                wakee_run_ns: runs[row],
+                overlap_ns: overlaps[row],
+            },
+        );
+    }
     Ok(())
 }
 
-fn codes_of<'a>(
-    rows: &'a DataFrame,
-    name: &str,
-) -> PolarsResult<impl Iterator<Item = Option<i64>> + use<'a>> {
-    let codes = rows.column(name)?.u8()?.iter();
-    Ok(codes.map(|code| code.map(i64::from)))
-}
+impl Seen {
+    fn look(&mut self, topology: &Topology, wakeup: &Look) {
+        tally(&mut self.by_path, wakeup.path);
+        tally(&mut self.waker_chosen, wakeup.waker_chosen);
+        tally(&mut self.llc, wakeup.cross_llc);
+        for reading in [Reading::Seen, Reading::Any] {
+            self.stacked[reading] += is_stacked(wakeup.verdict[reading]);
+        }
+        if wakeup.latency_ns != NO_TIME {
+            self.latencies_ns.push(wakeup.latency_ns);
+            let verdict = wakeup.verdict[Reading::Any];
+            if stack_spread::is_away(verdict, wakeup.waker_cpu, wakeup.chosen_cpu) {
+                self.samples.away_ns.push(wakeup.latency_ns);
+            }
+        }
+        if wakeup.overlap_ns != NO_TIME && !wakeup.overlap_censored {
+            self.samples.overlaps_ns.push(wakeup.overlap_ns);
+        }
+        if wakeup.wakee_run_ns != NO_TIME {
+            self.ran(topology, wakeup);
+        }
+    }
 
-/// The wakees' on-CPU times where the wakeup did, or did not, bring them into another LLC.
-fn runs<'a>(
-    scope: &'a Scope,
-    rows: &'a DataFrame,
-    crossing: bool,
-) -> PolarsResult<impl Iterator<Item = Option<i64>> + use<'a>> {
-    let topology = scope.facts.topology();
-    let crosses = |prev: Option<u16>, chosen: Option<u16>| {
-        topology.crosses_llc(u32::from(prev?), u32::from(chosen?))
-    };
-    let runs = rows.column("wakee_run_ns")?.i64()?.iter();
-    let prev = rows.column("prev_cpu")?.u16()?.iter();
-    let chosen = rows.column("chosen_cpu")?.u16()?.iter();
-    let cpus = prev.zip(chosen);
-    Ok(runs
-        .zip(cpus)
-        .map(move |(ns, (prev, chosen))| ns.filter(|_| crosses(prev, chosen) == Some(crossing))))
+    /// Notes the wakee's on-CPU time by whether the wakeup brought it into another LLC.
+    fn ran(&mut self, topology: &Topology, wakeup: &Look) {
+        let (prev, chosen) = (wakeup.prev_cpu, wakeup.chosen_cpu);
+        if prev == NO_NUMBER || chosen == NO_NUMBER {
+            return;
+        }
+        match topology.crosses_llc(prev, chosen) {
+            Some(true) => self.samples.runs_crossing_ns.push(wakeup.wakee_run_ns),
+            Some(false) => self.samples.runs_staying_ns.push(wakeup.wakee_run_ns),
+            None => {}
+        }
+    }
+
+    /// Adds what later wakeups show.
+    fn join(&mut self, later: Seen) {
+        let add = |counts: &mut [u64], more: &[u64]| {
+            let pairs = counts.iter_mut().zip(more);
+            pairs.for_each(|(count, more)| *count += more);
+        };
+        add(&mut self.by_path, &later.by_path);
+        add(&mut self.waker_chosen, &later.waker_chosen);
+        add(&mut self.llc, &later.llc);
+        add(&mut self.stacked.0, &later.stacked.0);
+        self.latencies_ns.join(later.latencies_ns);
+        self.samples.join(later.samples);
+    }
 }
 
 /// One more of a code.
-fn tally<const N: usize>(counts: &mut [u64; N], code: i64) {
-    if let Some(count) = usize::try_from(code)
-        .ok()
-        .and_then(|code| counts.get_mut(code))
-    {
+fn tally<const N: usize>(counts: &mut [u64; N], code: u8) {
+    if let Some(count) = counts.get_mut(usize::from(code)) {
         *count += 1;
     }
 }
 
-fn is_stacked(code: i64) -> u64 {
+fn is_stacked(code: u8) -> u64 {
     let stacked = [Verdict::StackedPrev, Verdict::StackedPull];
-    u64::from(
-        stacked
-            .iter()
-            .any(|verdict| i64::from(verdict.code()) == code),
-    )
+    u64::from(stacked.iter().any(|verdict| verdict.code() == code))
 }
 
 /// Name and pid by task number.
@@ -291,7 +347,6 @@ fn facts_of(
     let (waker, waker_pid) = named(worst.waker);
     let (wakee, wakee_pid) = named(worst.wakee);
     let judgement = stack_spread::judge(&mut seen.samples, machine);
-    let why = lacking(scope, &["sched_waking", "sched_switch"]);
     PairFacts {
         waker,
         waker_pid,
@@ -303,7 +358,9 @@ fn facts_of(
         }),
         waker_chosen: distances(&seen.waker_chosen),
         cross_llc_share: cross_llc_share(scope, &seen),
-        latency_ns: quantiles(&mut seen.latencies_ns, &why),
+        latency_ns: known(seen.latencies_ns.quantiles(), || {
+            lacking(scope, &["sched_waking", "sched_switch"])
+        }),
         wait_ns: worst.wait_ns,
         lost_ns: scope.readings(|reading| worst.lost_ns[reading]),
         stacked: with_llcs(scope, || scope.readings(|reading| seen.stacked[reading])),

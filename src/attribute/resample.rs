@@ -119,25 +119,42 @@ pub fn mean(samples: &[i64], random: &mut Random) -> Option<Resampled> {
     })
 }
 
-/// The median by nearest rank; `None` with fewer than [`LEAST_SAMPLES`]. Sorts the samples.
+/// The median by nearest rank; `None` with fewer than [`LEAST_SAMPLES`]. Reorders the samples.
 ///
 /// A resample's median is the order statistic whose rank is the number of heads among as many coins as there are
 /// samples: that is the distribution-free interval of a median, and needs no resample to be sorted.
 pub fn median(samples: &mut [i64], random: &mut Random) -> Option<Resampled> {
-    if samples.len() < LEAST_SAMPLES {
+    let count = samples.len();
+    if count < LEAST_SAMPLES {
         return None;
     }
-    samples.sort_unstable();
-    let at = |rank: usize| {
-        let index = rank.clamp(1, samples.len()) - 1;
-        samples.get(index).copied().unwrap_or(0) as f64
-    };
-    let count = samples.len();
+    let place = |rank: usize| rank.clamp(1, count) - 1;
+    let middle = place(count.div_ceil(2));
+    let drawn: Vec<usize> = (0..DRAWS).map(|_| place(random.heads(count))).collect();
+    sort_between(
+        samples,
+        drawn.iter().copied().min().unwrap_or(middle).min(middle),
+        drawn.iter().copied().max().unwrap_or(middle).max(middle),
+    );
+    let at = |place: usize| samples.get(place).copied().unwrap_or(0) as f64;
     Some(Resampled {
-        value: at(count.div_ceil(2)),
-        draws: (0..DRAWS).map(|_| at(random.heads(count))).collect(),
+        value: at(middle),
+        draws: drawn.into_iter().map(at).collect(),
         n: count as u64,
     })
+}
+
+/// Puts the samples of the places from `first` to `last` where sorting all would: the ranks that medians are drawn
+/// from are few beside the samples.
+fn sort_between(samples: &mut [i64], first: usize, last: usize) {
+    let (_, _, later) = samples.select_nth_unstable(first);
+    if let Some(rest) = last
+        .checked_sub(first + 1)
+        .filter(|rest| *rest < later.len())
+    {
+        let (between, _, _) = later.select_nth_unstable(rest);
+        between.sort_unstable();
+    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,13 @@
 //! What of a trace is counted: the window, the CPUs and tasks that were selected, and the readings of affinity.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use polars::prelude::*;
+use rayon::prelude::*;
 use wildmatch::WildMatch;
 
+use super::blocks::{Block, blocks};
 use super::{AnswerError, Selection};
 use crate::attribute::answer::Readings;
 use crate::pipeline::Prepared;
@@ -103,58 +106,45 @@ impl<'a> Scope<'a> {
         })
     }
 
-    /// Asks a query of each batch of the selected wakees' wakeups to the selected CPUs, in the window or not, and
-    /// hands each answer to `take`.
-    pub fn over_wakeups(
-        &self,
-        query: impl Fn(LazyFrame) -> LazyFrame,
-        mut take: impl FnMut(DataFrame) -> PolarsResult<()>,
-    ) -> PolarsResult<()> {
-        for batch in self.tables.batches(Table::Wakeups) {
-            take(whole_columns(query(self.selected(
-                batch?,
-                "wakee",
-                "chosen_cpu",
-            )))?)?;
+    /// Goes through the selected wakees' wakeups to the selected CPUs.
+    pub fn wakeups(&self) -> Rows<'_> {
+        Rows {
+            filter: self.selected("wakee", "chosen_cpu"),
+            ..self.every_wakeup()
         }
-        Ok(())
     }
 
-    /// [`Scope::over_wakeups`] whatever tasks and CPUs are selected.
-    pub fn over_every_wakeup(
-        &self,
-        query: impl Fn(LazyFrame) -> LazyFrame,
-        mut take: impl FnMut(DataFrame) -> PolarsResult<()>,
-    ) -> PolarsResult<()> {
-        for batch in self.tables.batches(Table::Wakeups) {
-            take(whole_columns(query(batch?))?)?;
+    /// Goes through all wakeups, whatever tasks and CPUs are selected.
+    pub fn every_wakeup(&self) -> Rows<'_> {
+        Rows {
+            scope: self,
+            table: Table::Wakeups,
+            filter: None,
         }
-        Ok(())
     }
 
-    /// [`Scope::over_wakeups`] for waits of the selected tasks that end on the selected CPUs.
-    pub fn over_waits(
-        &self,
-        query: impl Fn(LazyFrame) -> LazyFrame,
-        mut take: impl FnMut(DataFrame) -> PolarsResult<()>,
-    ) -> PolarsResult<()> {
-        for batch in self.tables.batches(Table::Waits) {
-            take(whole_columns(query(
-                self.selected(batch?, "task", "last_cpu"),
-            ))?)?;
+    /// Goes through the waits of the selected tasks that end on the selected CPUs.
+    pub fn waits(&self) -> Rows<'_> {
+        Rows {
+            scope: self,
+            table: Table::Waits,
+            filter: self.selected("task", "last_cpu"),
         }
-        Ok(())
     }
 
-    /// [`Scope::over_wakeups`] for migrations of the selected tasks to the selected CPUs, in the window only.
+    /// Asks a query of each batch of the selected tasks' migrations to the selected CPUs in the window, and hands each
+    /// answer to `take`.
     pub fn over_migrations(
         &self,
         query: impl Fn(LazyFrame) -> LazyFrame,
         mut take: impl FnMut(DataFrame) -> PolarsResult<()>,
     ) -> PolarsResult<()> {
         for batch in self.tables.batches(Table::Migrations) {
-            let moved = self.selected(batch?, "task", "to_cpu");
-            take(whole_columns(query(self.in_window(moved, "ts_ns")))?)?;
+            let moved = match self.selected("task", "to_cpu") {
+                Some(filter) => batch?.filter(filter),
+                None => batch?,
+            };
+            take(query(self.in_window(moved, "ts_ns")).collect()?)?;
         }
         Ok(())
     }
@@ -202,27 +192,14 @@ impl<'a> Scope<'a> {
             .is_none_or(|set| set.get(cpu as usize).copied().unwrap_or(false))
     }
 
-    /// Whether the window is the whole trace, so that every row counts.
-    pub fn is_whole(&self) -> bool {
-        self.whole
-    }
-
-    /// Of a table with the column `in_window`, the rows that counts count.
-    pub fn counted(&self, rows: LazyFrame) -> LazyFrame {
-        match self.whole {
-            true => rows,
-            false => rows.filter(col("in_window")),
+    /// What the selection leaves of a table with these columns.
+    fn selected(&self, task: &str, cpu: &str) -> Option<Expr> {
+        let cpus = self.cpus.clone().map(|set| is_member(cpu, set));
+        let tasks = self.tasks.clone().map(|set| is_member(task, set));
+        match (cpus, tasks) {
+            (Some(cpus), Some(tasks)) => Some(cpus.and(tasks)),
+            (cpus, tasks) => cpus.or(tasks),
         }
-    }
-
-    fn selected(&self, mut rows: LazyFrame, task: &str, cpu: &str) -> LazyFrame {
-        if let Some(set) = &self.cpus {
-            rows = rows.filter(is_member(cpu, set.clone()));
-        }
-        if let Some(set) = &self.tasks {
-            rows = rows.filter(is_member(task, set.clone()));
-        }
-        rows
     }
 
     /// The readings that were asked for.
@@ -247,11 +224,58 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Runs a query over one batch; each column of the answer is one piece.
-fn whole_columns(query: LazyFrame) -> PolarsResult<DataFrame> {
-    let mut rows = query.collect()?;
-    rows.rechunk_mut();
-    Ok(rows)
+/// Rows of a table to go through.
+pub struct Rows<'a> {
+    scope: &'a Scope<'a>,
+    table: Table,
+    filter: Option<Expr>,
+}
+
+impl Rows<'_> {
+    /// Of these, the rows that counts count: those whose column `in_window` says so.
+    pub fn counted(self) -> Self {
+        let filter = match (self.scope.whole, self.filter) {
+            (true, filter) => filter,
+            (false, None) => Some(col("in_window")),
+            (false, Some(filter)) => Some(filter.and(col("in_window"))),
+        };
+        Self { filter, ..self }
+    }
+
+    /// Takes in these columns block by block, on all processors: each takes in a run of batches, and what each found
+    /// is joined in the order of the rows.
+    pub fn fold<T: Send>(
+        &self,
+        columns: &[&str],
+        start: impl Fn() -> T + Sync,
+        take: impl Fn(&mut T, &Block) -> PolarsResult<()> + Sync,
+        join: impl Fn(&mut T, T),
+    ) -> PolarsResult<T> {
+        let run = |batches: Range<usize>| {
+            let mut found = start();
+            for batch in batches {
+                let tables = self.scope.tables;
+                let rows = tables.columns(self.table, batch, columns, self.filter.clone())?;
+                blocks(&rows).try_for_each(|block| take(&mut found, &block))?;
+            }
+            Ok(found)
+        };
+        let runs = runs(self.scope.tables.batch_count(self.table));
+        let found: PolarsResult<Vec<T>> = runs.into_par_iter().map(run).collect();
+        let mut found = found?.into_iter();
+        let mut all = found.next().unwrap_or_else(&start);
+        found.for_each(|more| join(&mut all, more));
+        Ok(all)
+    }
+}
+
+/// As many batches for each processor, in order.
+fn runs(batches: usize) -> Vec<Range<usize>> {
+    let each = batches.div_ceil(rayon::current_num_threads()).max(1);
+    let starts = (0..batches).step_by(each);
+    starts
+        .map(|start| start..batches.min(start + each))
+        .collect()
 }
 
 /// The column of lost time under a reading.

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use polars::prelude::*;
 
 use super::answer::{Estimate, Known};
-use super::census::with_window;
+use super::blocks::{Block, NO_CODE, NO_NUMBER, NO_TIME};
 use super::resample::{LEAST_SAMPLES, Random, Resampled, mean, median};
 use super::scope::Scope;
 use crate::replay::words::Verdict;
 use crate::topology::Distance;
 
 /// What is known of one pair.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Samples {
     /// How long both could have run side by side, of each wakeup of which it is known.
     pub overlaps_ns: Vec<i64>,
@@ -23,6 +23,16 @@ pub struct Samples {
     pub runs_crossing_ns: Vec<i64>,
     /// The same, where it kept its LLC.
     pub runs_staying_ns: Vec<i64>,
+}
+
+impl Samples {
+    /// Adds those of later wakeups.
+    pub fn join(&mut self, later: Samples) {
+        self.overlaps_ns.extend(later.overlaps_ns);
+        self.away_ns.extend(later.away_ns);
+        self.runs_crossing_ns.extend(later.runs_crossing_ns);
+        self.runs_staying_ns.extend(later.runs_staying_ns);
+    }
 }
 
 /// What waking on another, idle CPU costs on this machine, for pairs that never did.
@@ -43,27 +53,59 @@ pub struct Judgement {
 }
 
 /// Whether a wakeup went to another, idle CPU. The verdict `transit` is the same under both readings.
-pub fn is_away() -> Expr {
-    let transit = col("verdict_any").eq(lit(Verdict::Transit.code()));
-    transit.and(col("waker_cpu").neq(col("chosen_cpu")))
+#[inline]
+pub fn is_away(verdict_any: u8, waker_cpu: u32, chosen_cpu: u32) -> bool {
+    let known = waker_cpu != NO_NUMBER && chosen_cpu != NO_NUMBER;
+    verdict_any == Verdict::Transit.code() && known && waker_cpu != chosen_cpu
+}
+
+/// Where the columns of a block are read to.
+#[derive(Default)]
+struct Scratch {
+    codes: [Vec<u8>; 2],
+    cpus: [Vec<u32>; 2],
+    times: Vec<i64>,
+}
+
+/// Latencies by the code of their distance.
+type ByDistance = BTreeMap<u8, Vec<i64>>;
+
+fn take(found: &mut ByDistance, block: &Block, scratch: &mut Scratch) -> PolarsResult<()> {
+    let [codes_0, codes_1] = &mut scratch.codes;
+    let [cpus_0, cpus_1] = &mut scratch.cpus;
+    let cpus = block.numbers("waker_cpu", cpus_0)?.iter();
+    let cpus = cpus.zip(block.numbers("chosen_cpu", cpus_1)?);
+    let verdicts = block.codes("verdict_any", codes_0)?.iter();
+    let distances = block.codes("waker_chosen", codes_1)?;
+    let latencies = block.times("latency_ns", &mut scratch.times)?;
+    let told = distances.iter().zip(latencies);
+    for ((verdict, (waker, chosen)), (distance, ns)) in verdicts.zip(cpus).zip(told) {
+        if is_away(*verdict, *waker, *chosen) && *distance != NO_CODE && *ns != NO_TIME {
+            found.entry(*distance).or_default().push(*ns);
+        }
+    }
+    Ok(())
 }
 
 impl Machine {
     /// Measures all wakeups in the window, whatever tasks and CPUs are selected.
     pub fn measure(scope: &Scope) -> PolarsResult<Self> {
-        let columns = with_window(scope, vec![col("waker_chosen"), col("latency_ns")]);
-        let query = |rows: LazyFrame| scope.counted(rows.filter(is_away()).select(&columns));
-        let mut by_distance: BTreeMap<u8, Vec<i64>> = BTreeMap::new();
-        scope.over_every_wakeup(query, |rows| {
-            let distances = rows.column("waker_chosen")?.u8()?.iter();
-            let latencies = rows.column("latency_ns")?.i64()?.iter();
-            for (distance, ns) in distances.zip(latencies) {
-                if let (Some(distance), Some(ns)) = (distance, ns) {
-                    by_distance.entry(distance).or_default().push(ns);
+        let (by_distance, _) = scope.every_wakeup().counted().fold(
+            &[
+                "waker_cpu",
+                "chosen_cpu",
+                "verdict_any",
+                "waker_chosen",
+                "latency_ns",
+            ],
+            <(ByDistance, Scratch)>::default,
+            |(found, scratch), block| take(found, block, scratch),
+            |(found, _), (more, _)| {
+                for (distance, latencies) in more {
+                    found.entry(distance).or_default().extend(latencies);
                 }
-            }
-            Ok(())
-        })?;
+            },
+        )?;
         // Of equally common distances the nearest.
         let commonest = by_distance
             .into_iter()

@@ -4,10 +4,10 @@ use polars::prelude::*;
 use rustc_hash::FxHashMap;
 
 use super::answer::TaskFacts;
-use super::census::with_window;
-use super::quantiles::quantiles;
-use super::scope::{Scope, is_member, lost_column, members};
-use super::wakeups::lacking;
+use super::blocks::{NO_NUMBER, NO_TIME};
+use super::durations::Durations;
+use super::scope::{Scope, lost_column};
+use super::wakeups::{known, lacking};
 use crate::replay::words::{Pair, Reading};
 
 const COLUMNS: [&str; 13] = [
@@ -40,7 +40,6 @@ pub fn tasks(scope: &Scope) -> PolarsResult<Vec<TaskFacts>> {
         .collect()?;
     let ids: Vec<u32> = frame.column("task")?.u32()?.iter().flatten().collect();
     let mut latencies = latencies(scope, &ids)?;
-    let why = lacking(scope, &["sched_waking", "sched_switch"]);
     let mut tasks = Vec::with_capacity(ids.len());
     for (row, id) in ids.iter().enumerate() {
         let ns = |name: &str| ns_at(&frame, name, row);
@@ -63,7 +62,9 @@ pub fn tasks(scope: &Scope) -> PolarsResult<Vec<TaskFacts>> {
             wakeups_made: count("wakeups_made")?,
             wakeups_received: count("wakeups_received")?,
             migrations: count("migrations")?,
-            latency_ns: quantiles(own, &why),
+            latency_ns: known(own.quantiles(), || {
+                lacking(scope, &["sched_waking", "sched_switch"])
+            }),
         });
     }
     Ok(tasks)
@@ -78,26 +79,49 @@ fn count_at(frame: &DataFrame, name: &str, row: usize) -> PolarsResult<u64> {
 }
 
 /// The latencies of the wakeups that some tasks received.
-fn latencies(scope: &Scope, ids: &[u32]) -> PolarsResult<FxHashMap<u32, Vec<i64>>> {
-    let mut found: FxHashMap<u32, Vec<i64>> = FxHashMap::default();
+fn latencies(scope: &Scope, ids: &[u32]) -> PolarsResult<FxHashMap<u32, Durations>> {
+    let mut found: FxHashMap<u32, Durations> = FxHashMap::default();
     if ids.is_empty() {
         return Ok(found);
     }
-    let columns = with_window(scope, vec![col("wakee"), col("latency_ns")]);
-    let wanted = members(ids);
-    let query = |rows: LazyFrame| {
-        let rows = scope.counted(rows.select(&columns));
-        rows.filter(is_member("wakee", wanted.clone()))
-    };
-    scope.over_wakeups(query, |rows| {
-        let wakees = rows.column("wakee")?.u32()?.iter();
-        let latencies = rows.column("latency_ns")?.i64()?.iter();
-        for (wakee, ns) in wakees.zip(latencies) {
-            if let (Some(wakee), Some(ns)) = (wakee, ns) {
-                found.entry(wakee).or_default().push(ns);
+    let listed = ids.iter().enumerate();
+    let slots = dense(listed.map(|(slot, id)| (*id, slot as u32)));
+    let start = || (vec![Durations::default(); ids.len()], Scratch::default());
+    let (by_slot, _) = scope.wakeups().counted().fold(
+        &["wakee", "latency_ns"],
+        start,
+        |(found, (tasks, times)), block| {
+            let wakees = block.numbers("wakee", tasks)?.iter();
+            for (wakee, ns) in wakees.zip(block.times("latency_ns", times)?) {
+                let slot = slots.get(*wakee as usize).copied().unwrap_or(NO_NUMBER);
+                if let Some(own) = found.get_mut(slot as usize)
+                    && *ns != NO_TIME
+                {
+                    own.push(*ns);
+                }
             }
-        }
-        Ok(())
-    })?;
+            Ok(())
+        },
+        |(found, _), (more, _)| {
+            let pairs = found.iter_mut().zip(more);
+            pairs.for_each(|(own, more)| own.join(more));
+        },
+    )?;
+    found.extend(ids.iter().copied().zip(by_slot));
     Ok(found)
+}
+
+/// Where the columns of a block are read to.
+type Scratch = (Vec<u32>, Vec<i64>);
+
+/// Numbers by small numbers; [`NO_NUMBER`] where there is none.
+fn dense(of: impl Iterator<Item = (u32, u32)> + Clone) -> Vec<u32> {
+    let highest = of.clone().map(|(id, _)| id).max();
+    let mut slots = vec![NO_NUMBER; highest.map_or(0, |id| id as usize + 1)];
+    for (id, slot) in of {
+        if let Some(entry) = slots.get_mut(id as usize) {
+            *entry = slot;
+        }
+    }
+    slots
 }

@@ -3,6 +3,7 @@
 use polars::prelude::*;
 
 use super::answer::{OriginFacts, Readings, VerdictFacts, Waits, Withdrawn, Withheld};
+use super::blocks::Block;
 use super::scope::Scope;
 use super::wakeups::by_word;
 use crate::replay::words::{Origin, Pair, Reading, Verdict};
@@ -15,6 +16,16 @@ struct Group {
     count: u64,
     wait_ns: i64,
     lost_ns: Pair<i64>,
+}
+
+impl Group {
+    fn add(&mut self, more: &Group) {
+        self.count += more.count;
+        self.wait_ns += more.wait_ns;
+        for reading in [Reading::Seen, Reading::Any] {
+            self.lost_ns[reading] += more.lost_ns[reading];
+        }
+    }
 }
 
 /// Every wait by origin and by verdict. Counts are those of waits that start in the window; times are all that
@@ -82,52 +93,69 @@ fn of_verdict(
     }
 }
 
-/// The waits by origin and both verdicts. Each code is below 16, so that together they number a group directly;
-/// over millions of rows this loop takes a quarter of what grouping by an expression does.
+/// The waits by origin and both verdicts. Each code is below 16, so that together they number a group directly.
 fn groups(scope: &Scope) -> PolarsResult<Vec<Group>> {
-    let mut groups = vec![Group::default(); 16 * 16 * 16];
-    let query = |rows: LazyFrame| rows.select(COLUMNS.map(col));
-    scope.over_waits(query, |rows| {
-        let codes = |name| rows.column(name)?.u8()?.cont_slice();
-        let times = |name| rows.column(name)?.i64()?.cont_slice();
-        let [
-            origin,
-            verdict_seen,
-            verdict_any,
-            wait,
-            lost_seen,
-            lost_any,
-            in_window,
-        ] = COLUMNS;
-        let kinds = codes(origin)?
-            .iter()
-            .zip(codes(verdict_seen)?)
-            .zip(codes(verdict_any)?);
-        let sums = times(wait)?
-            .iter()
-            .zip(times(lost_seen)?)
-            .zip(times(lost_any)?);
-        let counted = rows.column(in_window)?.bool()?.iter();
-        for ((((origin, seen), any), ((wait, lost_seen), lost_any)), counted) in
-            kinds.zip(sums).zip(counted)
-        {
-            let code = |code: &u8| usize::from(code & 15);
-            let Some(group) = groups.get_mut(code(origin) << 8 | code(seen) << 4 | code(any))
-            else {
-                continue;
-            };
-            group.count += u64::from(counted.unwrap_or(false));
-            group.wait_ns += wait;
-            group.lost_ns[Reading::Seen] += lost_seen;
-            group.lost_ns[Reading::Any] += lost_any;
-        }
-        Ok(())
-    })?;
+    let start = || (vec![Group::default(); 16 * 16 * 16], Scratch::default());
+    let (mut groups, _) = scope.waits().fold(
+        &COLUMNS,
+        start,
+        |(groups, scratch), block| take(groups, block, scratch),
+        |(groups, _), (more, _)| {
+            let pairs = groups.iter_mut().zip(more);
+            pairs.for_each(|(group, more)| group.add(&more));
+        },
+    )?;
     for (key, group) in groups.iter_mut().enumerate() {
         group.origin = (key >> 8) as u8;
         group.verdict = Pair([(key >> 4 & 15) as u8, (key & 15) as u8]);
     }
     Ok(groups)
+}
+
+/// Where the columns of a block are read to.
+#[derive(Default)]
+struct Scratch {
+    codes: [Vec<u8>; 4],
+    times: [Vec<i64>; 3],
+}
+
+fn take(groups: &mut [Group], block: &Block, scratch: &mut Scratch) -> PolarsResult<()> {
+    let [
+        origin,
+        verdict_seen,
+        verdict_any,
+        wait,
+        lost_seen,
+        lost_any,
+        in_window,
+    ] = COLUMNS;
+    let [codes_0, codes_1, codes_2, codes_3] = &mut scratch.codes;
+    let [times_0, times_1, times_2] = &mut scratch.times;
+    let kinds = block
+        .codes(origin, codes_0)?
+        .iter()
+        .zip(block.codes(verdict_seen, codes_1)?)
+        .zip(block.codes(verdict_any, codes_2)?);
+    let sums = block
+        .times(wait, times_0)?
+        .iter()
+        .zip(block.times(lost_seen, times_1)?)
+        .zip(block.times(lost_any, times_2)?);
+    let counted = block.codes(in_window, codes_3)?;
+    for ((((origin, seen), any), ((wait, lost_seen), lost_any)), counted) in
+        kinds.zip(sums).zip(counted)
+    {
+        let code = |code: &u8| usize::from(code & 15);
+        if let Some(group) = groups.get_mut(code(origin) << 8 | code(seen) << 4 | code(any)) {
+            group.add(&Group {
+                count: u64::from(*counted == 1),
+                wait_ns: *wait,
+                lost_ns: Pair([*lost_seen, *lost_any]),
+                ..Group::default()
+            });
+        }
+    }
+    Ok(())
 }
 
 const COLUMNS: [&str; 7] = [

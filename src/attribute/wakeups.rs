@@ -3,31 +3,29 @@
 use std::collections::BTreeMap;
 
 use super::answer::{ByDistance, ByWord, Known, LatencyByDistance, ProbeCheck, Quantiles, Wakeups};
-use super::census::{Census, Kind, Latency, ToldBy};
+use super::census::{Census, Kind, ToldBy, WORDS};
 use super::ledger::with_llcs;
-use super::quantiles::{P50, P99, quantiles, rank};
 use super::scope::Scope;
 use crate::replay::words::{Class, Path, Waker};
 use crate::topology::Distance;
-
-/// Most words of an enumeration that latencies are told by.
-const WORDS: usize = 8;
 
 /// Everything about the wakeups that count.
 ///
 /// Reorders the census' unsorted durations.
 pub fn wakeups(scope: &Scope, census: &mut Census) -> Wakeups {
-    let queue = lacking(scope, &["sched_wakeup", "sched_switch"]);
-    let queue_ns = quantiles(&mut census.queues_ns, &queue);
-    let cost = lacking(scope, &["sched_waking", "sched_wakeup"]);
-    let waker_cost_ns = quantiles(&mut census.waker_costs_ns, &cost);
+    let queue_ns = known(census.queues_ns.quantiles(), || {
+        lacking(scope, &["sched_wakeup", "sched_switch"])
+    });
+    let waker_cost_ns = known(census.waker_costs_ns.quantiles(), || {
+        lacking(scope, &["sched_waking", "sched_wakeup"])
+    });
     let census = &*census;
     let distances = |by| {
-        let found = latencies_by(&census.latencies, by);
+        let found = census.latencies_by(by);
         by_distance(|code| latency_of(&found, code))
     };
     let counts = |of: fn(&Kind) -> u8| by_distance(|code| census.count(|kind| of(kind) == code));
-    let paths = latencies_by(&census.latencies, ToldBy::Path);
+    let paths = census.latencies_by(ToldBy::Path);
     Wakeups {
         total: census.total(),
         by_class: by_word(Class::ALL, Class::as_str, |word| {
@@ -45,7 +43,9 @@ pub fn wakeups(scope: &Scope, census: &mut Census) -> Wakeups {
         by_waker: by_word(Waker::ALL, Waker::as_str, |word| {
             census.count(|kind| kind.context == word.code())
         }),
-        latency_ns: all_latencies(scope, &census.latencies),
+        latency_ns: known(census.all_latencies(), || {
+            lacking(scope, &["sched_waking", "sched_switch"])
+        }),
         queue_ns,
         waker_cost_ns,
         latency_by_path_ns: by_word(Path::ALL, Path::as_str, |word| {
@@ -89,67 +89,26 @@ pub fn lacking(scope: &Scope, needed: &[&str]) -> String {
     }
 }
 
-fn all_latencies(scope: &Scope, sorted: &[Latency]) -> Known<Quantiles> {
-    let count = sorted.len() as u64;
-    let at = |rank: u64| {
-        let latency = sorted.get(usize::try_from(rank.checked_sub(1)?).ok()?)?;
-        Some(latency.ns())
-    };
-    match (at(rank(count, P50)), at(rank(count, P99)), at(count)) {
-        (Some(p50), Some(p99), Some(max)) => Known::Value(Quantiles {
-            count,
-            p50,
-            p99,
-            max,
-        }),
-        _ => Known::unknown(lacking(scope, &["sched_waking", "sched_switch"])),
+/// Quantiles, or why there are none.
+pub fn known(quantiles: Option<Quantiles>, why: impl FnOnce() -> String) -> Known<Quantiles> {
+    match quantiles {
+        Some(quantiles) => Known::Value(quantiles),
+        None => Known::unknown(why()),
     }
-}
-
-/// The quantiles of sorted latencies by code.
-fn latencies_by(sorted: &[Latency], by: ToldBy) -> [Option<Quantiles>; WORDS] {
-    let mut counts = [0_u64; WORDS];
-    for latency in sorted {
-        counts[latency.code(by)] += 1;
-    }
-    let ranks = counts.map(|count| [rank(count, P50), rank(count, P99), count]);
-    let mut found = counts.map(|count| Quantiles {
-        count,
-        p50: 0,
-        p99: 0,
-        max: 0,
-    });
-    let mut met = [0_u64; WORDS];
-    for latency in sorted {
-        let code = latency.code(by);
-        met[code] += 1;
-        let [p50, p99, max] = ranks[code];
-        let found = &mut found[code];
-        if met[code] == p50 {
-            found.p50 = latency.ns();
-        }
-        if met[code] == p99 {
-            found.p99 = latency.ns();
-        }
-        if met[code] == max {
-            found.max = latency.ns();
-        }
-    }
-    found.map(|quantiles| (quantiles.count > 0).then_some(quantiles))
 }
 
 fn latency_of(by_code: &[Option<Quantiles>; WORDS], code: u8) -> Known<Quantiles> {
-    match by_code.get(usize::from(code)).copied().flatten() {
-        Some(quantiles) => Known::Value(quantiles),
-        None => Known::unknown("no such wakeup has a latency"),
-    }
+    let found = by_code.get(usize::from(code)).copied().flatten();
+    known(found, || "no such wakeup has a latency".to_owned())
 }
 
 fn per_waker_cpu(scope: &Scope, census: &Census) -> BTreeMap<String, u64> {
     let cpus = scope.facts.machine.cpus.ids().iter();
     let mut counts: BTreeMap<String, u64> = cpus.map(|cpu| (cpu.to_string(), 0)).collect();
-    for (cpu, count) in &census.per_waker_cpu {
-        let name = cpu.map_or_else(|| "unknown".to_owned(), |cpu| cpu.to_string());
+    let by_cpu = census.per_waker_cpu.iter().enumerate();
+    let named = by_cpu.map(|(cpu, count)| (cpu.to_string(), *count));
+    let unknown = ("unknown".to_owned(), census.unknown_waker_cpu);
+    for (name, count) in named.chain([unknown]).filter(|(_, count)| *count > 0) {
         *counts.entry(name).or_default() += count;
     }
     counts

@@ -161,12 +161,9 @@ impl Analyze {
         let mut builders = Builders::new(&TableSet::analysis(), Budget::default());
         let counts = pipeline::replay(prepared, &mut builders, &|n| progress.tick(n));
         let tables = builders.finish()?;
-        Ok(attribute::answer(
-            prepared,
-            &counts,
-            &tables,
-            &self.selection(),
-        )?)
+        let answer = attribute::answer(prepared, &counts, &tables, &self.selection())?;
+        tables.leave();
+        Ok(answer)
     }
 
     fn selection(&self) -> Selection {

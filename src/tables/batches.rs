@@ -23,7 +23,7 @@ pub struct Budget {
 impl Default for Budget {
     fn default() -> Self {
         Self {
-            memory_bytes: 256 << 20,
+            memory_bytes: 384 << 20,
             batch_rows: 128 << 10,
             spill_in: None,
         }
@@ -54,7 +54,7 @@ pub enum TablesError {
     Polars(#[from] PolarsError),
 }
 
-/// A batch in memory.
+/// A batch as it was built.
 #[derive(Debug)]
 struct Segment {
     rows: DataFrame,
@@ -70,23 +70,14 @@ enum Batch {
 }
 
 impl Segment {
-    /// Most durations and many stamps fit 32 bits for all of a batch: keeping them so halves the memory.
-    fn new(mut batch: DataFrame) -> PolarsResult<Self> {
-        let mut narrow = Vec::new();
-        for index in 0..batch.width() {
-            let Some(column) = batch.columns().get(index) else {
-                continue;
-            };
-            if fits_32_bits(column)? {
-                let column = column.cast(&DataType::UInt32)?;
-                batch.replace_column(index, column)?;
-                narrow.push(index);
-            }
-        }
-        Ok(Self {
-            rows: batch,
-            narrow,
-        })
+    fn new(rows: DataFrame, schema: &Schema) -> Self {
+        let columns = rows.columns().iter().zip(schema.iter_values());
+        let narrow = columns
+            .enumerate()
+            .filter(|(_, (column, data_type))| column.dtype() != *data_type)
+            .map(|(index, _)| index)
+            .collect();
+        Self { rows, narrow }
     }
 
     /// The rows as the schema says.
@@ -102,15 +93,6 @@ impl Segment {
             false => rows.with_columns(widen),
         }
     }
-}
-
-fn fits_32_bits(column: &Column) -> PolarsResult<bool> {
-    if column.dtype() != &DataType::Int64 {
-        return Ok(false);
-    }
-    let values = column.i64()?;
-    let (least, most) = (values.min().unwrap_or(0), values.max().unwrap_or(0));
-    Ok(least >= 0 && most <= i64::from(u32::MAX))
 }
 
 /// One table's batches, in order.
@@ -141,15 +123,17 @@ impl Store {
         }
     }
 
-    /// Keeps a batch. Once the budget is spent, every further one goes to disk, so that a table's rows stay in order.
+    /// Keeps a batch, of which columns may be narrower than the schema says. Once the budget is spent, every further
+    /// one goes to disk, so that a table's rows stay in order.
     pub fn add(&mut self, table: Table, batch: DataFrame) -> Result<(), TablesError> {
         let rows = batch.height();
         if rows == 0 {
             return Ok(());
         }
-        let kept = match self.in_memory(batch)? {
-            Ok(segment) => Batch::Memory(segment),
-            Err(mut batch) => Batch::Disk(self.write(table, &mut batch)?),
+        let segment = Segment::new(batch, &table.schema(self.details));
+        let kept = match self.has_room(&segment) {
+            true => Batch::Memory(segment),
+            false => Batch::Disk(self.write(table, &segment)?),
         };
         if let Some(stored) = self.stored.get_mut(table as usize) {
             stored.rows += rows;
@@ -158,21 +142,17 @@ impl Store {
         Ok(())
     }
 
-    /// The batch as it is kept in memory, or back if there is no room.
-    fn in_memory(&mut self, batch: DataFrame) -> PolarsResult<Result<Segment, DataFrame>> {
-        if self.folder.is_some() {
-            return Ok(Err(batch));
-        }
-        let segment = Segment::new(batch.clone())?;
+    /// Takes the memory for a batch, if there is so much left.
+    fn has_room(&mut self, segment: &Segment) -> bool {
         let bytes = segment.rows.estimated_size();
-        if self.used_bytes + bytes > self.budget.memory_bytes {
-            return Ok(Err(batch));
+        let fits = self.folder.is_none() && self.used_bytes + bytes <= self.budget.memory_bytes;
+        if fits {
+            self.used_bytes += bytes;
         }
-        self.used_bytes += bytes;
-        Ok(Ok(segment))
+        fits
     }
 
-    fn write(&mut self, table: Table, batch: &mut DataFrame) -> Result<PathBuf, TablesError> {
+    fn write(&mut self, table: Table, segment: &Segment) -> Result<PathBuf, TablesError> {
         let number = self
             .stored
             .get(table as usize)
@@ -180,8 +160,8 @@ impl Store {
         let path = self
             .folder()?
             .join(format!("{}-{number}.parquet", table.as_str()));
-        let rows = batch.height();
-        write_parquet(&path, batch).map_err(|source| TablesError::Spill {
+        let rows = segment.rows.height();
+        write_parquet(&path, segment).map_err(|source| TablesError::Spill {
             path: path.clone(),
             table: table.as_str(),
             rows,
@@ -220,12 +200,13 @@ impl Store {
 }
 
 /// Writes for reading back at once: lightly compressed, without statistics.
-fn write_parquet(path: &Path, batch: &mut DataFrame) -> PolarsResult<()> {
+fn write_parquet(path: &Path, segment: &Segment) -> PolarsResult<()> {
+    let mut batch = segment.widened().collect()?;
     let file = File::create(path)?;
     ParquetWriter::new(file)
         .with_compression(ParquetCompression::Lz4Raw)
         .with_statistics(StatisticsOptions::empty())
-        .finish(batch)?;
+        .finish(&mut batch)?;
     Ok(())
 }
 
@@ -265,6 +246,44 @@ impl Tables {
         })
     }
 
+    /// How many batches a table has.
+    pub fn batch_count(&self, table: Table) -> usize {
+        self.stored
+            .get(table as usize)
+            .map_or(0, |stored| stored.batches.len())
+    }
+
+    /// Some columns of a batch, each in one piece, of the rows that pass a filter. Times that fit have 32 bits, as they
+    /// are kept: where there is no filter, what is in memory is not copied.
+    ///
+    /// # Errors
+    /// Where a batch on disk cannot be read.
+    pub fn columns(
+        &self,
+        table: Table,
+        batch: usize,
+        names: &[&str],
+        filter: Option<Expr>,
+    ) -> PolarsResult<DataFrame> {
+        let stored = self.stored.get(table as usize);
+        let rows = match (stored.and_then(|of| of.batches.get(batch)), &filter) {
+            (None, _) => return Ok(DataFrame::empty()),
+            (Some(Batch::Memory(segment)), None) => {
+                return segment.rows.select(names.iter().copied());
+            }
+            (Some(Batch::Memory(segment)), Some(_)) => segment.rows.clone().lazy(),
+            (Some(Batch::Disk(path)), _) => self.scan(table, path)?,
+        };
+        let rows = match filter {
+            Some(filter) => rows.filter(filter),
+            None => rows,
+        };
+        let names: Vec<Expr> = names.iter().map(|name| col(*name)).collect();
+        let mut rows = rows.select(names).collect()?;
+        rows.rechunk_mut();
+        Ok(rows)
+    }
+
     fn scan(&self, table: Table, path: &Path) -> PolarsResult<LazyFrame> {
         let args = ScanArgsParquet {
             schema: Some(Arc::new(table.schema(self.details))),
@@ -281,6 +300,12 @@ impl Tables {
         self.stored
             .get(table as usize)
             .map_or(0, |stored| stored.rows)
+    }
+
+    /// Ends with the program: removes what was spilled, and leaves the memory to the system, which frees it in less
+    /// time than it takes to free batch by batch.
+    pub fn leave(self) {
+        std::mem::forget(self.stored);
     }
 
     /// What the batches in memory take, in bytes.
@@ -398,5 +423,72 @@ mod tests {
         assert_eq!((entries(), tables.spilled_batches()), (1, 1));
         drop(tables);
         assert_eq!(entries(), 0);
+    }
+
+    #[test]
+    fn spilled_batches_go_when_the_memory_is_left_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let budget = Budget {
+            memory_bytes: 0,
+            batch_rows: 1,
+            spill_in: Some(folder.path().to_owned()),
+        };
+        build(&[lost(1, None)], budget).unwrap().leave();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    /// Chunks end inside batches and batches inside chunks, in memory and on disk: no row is lost or moved, and values
+    /// and nulls stay with their rows. Some columns of some rows are read back alike.
+    #[test]
+    fn chunks_and_batches_need_not_meet() {
+        let rows: Vec<LostRow> = (0..20_011)
+            .map(|n| lost(n, (n % 5 != 2).then_some(n as u64)))
+            .collect();
+        for (batch_rows, memory_bytes) in [(1_000, 1 << 20), (7_777, 1 << 20), (512, 1 << 16)] {
+            let budget = Budget {
+                memory_bytes,
+                batch_rows,
+                spill_in: None,
+            };
+            let tables = build(&rows, budget).unwrap();
+            let batch_rows = batch_rows.min(4096);
+            assert_eq!(
+                tables.batch_count(Table::Lost),
+                rows.len().div_ceil(batch_rows)
+            );
+            assert_eq!(tables.spilled_batches() > 0, memory_bytes < 1 << 20);
+            let expected: Vec<_> = rows.iter().map(|row| Some(row.start_ns)).collect();
+            assert_eq!(starts(&tables), expected);
+            let events = tables.lazy(Table::Lost).unwrap().collect().unwrap();
+            let events = events.column("events").unwrap().u64().unwrap().iter();
+            assert!(events.eq(rows.iter().map(|row| row.events)));
+            let known = |batch| {
+                let filter = Some(col("events").is_not_null());
+                let names = ["events", "cpu"];
+                let rows = tables.columns(Table::Lost, batch, &names, filter).unwrap();
+                assert_eq!(rows.width(), 2);
+                let events = rows.column("events").unwrap().u64().unwrap();
+                events.iter().flatten().collect::<Vec<_>>()
+            };
+            let found = (0..tables.batch_count(Table::Lost)).flat_map(known);
+            assert!(found.eq(rows.iter().filter_map(|row| row.events)));
+        }
+    }
+
+    /// The keeper cannot write, while far more rows come than may be under way.
+    #[test]
+    fn an_error_while_rows_come_hangs_nothing() {
+        let nowhere = || Budget {
+            memory_bytes: 0,
+            batch_rows: 100,
+            spill_in: Some("/nonexistent".into()),
+        };
+        let mut builders = Builders::new(&TableSet::all(), nowhere());
+        (0..200_000).for_each(|n| builders.lost(&lost(n, None)));
+        let error = builders.finish().unwrap_err();
+        assert!(matches!(error, TablesError::Folder { .. }), "{error}");
+        // One that is met only while the last rows are handed over.
+        let error = build(&[lost(1, None)], nowhere()).unwrap_err();
+        assert!(matches!(error, TablesError::Folder { .. }), "{error}");
     }
 }

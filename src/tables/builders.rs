@@ -3,11 +3,9 @@
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use polars::prelude::*;
-
 use super::batches::{Budget, Store, Tables, TablesError};
 use super::schema::{
-    CpuBatch, IdleBatch, IpiBatch, LostBatch, MigrationBatch, SliceBatch, Table, TaskBatch,
+    Batch, CpuBatch, IdleBatch, IpiBatch, LostBatch, MigrationBatch, SliceBatch, Table, TaskBatch,
     WaitBatch, WakeupBatch,
 };
 use crate::replay::rows::{
@@ -70,67 +68,204 @@ impl Default for TableSet {
     }
 }
 
-/// A batch that is not a frame yet.
-type Finish = Box<dyn FnOnce() -> PolarsResult<DataFrame> + Send>;
+/// Rows that are handed over at once.
+const CHUNK: usize = 512;
 
-/// Full batches that may wait for the keeper: each costs memory.
-const WAITING_BATCHES: usize = 1;
+/// Chunks that may wait for the keeper: enough for the time in which it writes a batch to disk.
+const WAITING_CHUNKS: usize = 32;
 
-/// Builds tables from the replay's rows. Full batches become frames, and go to disk where they must, on a thread of
-/// their own. The first error ends the building, and is told by [`Builders::finish`].
+/// One table's rows on the replay's side.
+struct Lane<R> {
+    rows: Vec<R>,
+    /// Storage that the keeper is done with.
+    emptied: Receiver<Vec<R>>,
+}
+
+impl<R: Clone> Lane<R> {
+    /// Appends a row; the chunk, when it is full.
+    #[inline]
+    fn push(&mut self, row: &R) -> Option<Vec<R>> {
+        self.rows.push(row.clone());
+        (self.rows.len() >= CHUNK).then(|| self.renew())
+    }
+
+    #[cold]
+    fn renew(&mut self) -> Vec<R> {
+        let empty = self.emptied.try_recv();
+        let empty = empty.unwrap_or_else(|_| Vec::with_capacity(CHUNK));
+        std::mem::replace(&mut self.rows, empty)
+    }
+}
+
+/// One table's rows on the keeper's side.
+struct Filling<B: Batch> {
+    batch: B,
+    emptied: SyncSender<Vec<B::Row>>,
+}
+
+impl<B: Batch> Filling<B> {
+    /// Takes in a chunk, and keeps each batch that it fills.
+    fn take(&mut self, mut chunk: Vec<B::Row>, store: &mut Store) -> Result<(), TablesError> {
+        let mut rows = chunk.as_slice();
+        while !rows.is_empty() {
+            let (now, later) = rows.split_at(rows.len().min(self.batch.room()));
+            self.batch.extend(now);
+            if self.batch.room() == 0 {
+                self.keep(store)?;
+            }
+            rows = later;
+        }
+        chunk.clear();
+        // The replay may be done already: then the storage is not needed any more.
+        let _ = self.emptied.try_send(chunk);
+        Ok(())
+    }
+
+    fn keep(&mut self, store: &mut Store) -> Result<(), TablesError> {
+        store.add(B::TABLE, self.batch.take()?)
+    }
+}
+
+/// Both sides of a table that is built.
+fn both_sides<B: Batch>(batch: B) -> (Lane<B::Row>, Filling<B>) {
+    // One chunk more than may wait is being filled, and one taken in.
+    let (done, emptied) = sync_channel(WAITING_CHUNKS + 2);
+    let lane = Lane {
+        rows: Vec::new(),
+        emptied,
+    };
+    let filling = Filling {
+        batch,
+        emptied: done,
+    };
+    (lane, filling)
+}
+
+/// Declares both sides for all tables: the method of [`Sink`] that takes a row and the field that holds it, the table,
+/// its row and its batch, and whether it has few rows.
+macro_rules! sides {
+    ($($name:ident in $field:ident: $table:ident $row:ident $batch:ident $rows:ident;)+) => {
+        /// Rows on their way to the keeper.
+        enum Chunk {
+            $($table(Vec<$row>),)+
+        }
+
+        /// What the replay fills.
+        #[derive(Default)]
+        struct Lanes {
+            $($field: Option<Lane<$row>>,)+
+        }
+
+        /// What the keeper fills.
+        #[derive(Default)]
+        struct Fillings {
+            $($field: Option<Filling<$batch>>,)+
+        }
+
+        /// Both sides of the tables that are built.
+        fn sides(set: &TableSet, full: usize) -> (Lanes, Fillings) {
+            let mut lanes = Lanes::default();
+            let mut fillings = Fillings::default();
+            $(if set.contains(Table::$table) {
+                let batch = $batch::new($rows(full), set.details());
+                let (lane, filling) = both_sides(batch);
+                lanes.$field = Some(lane);
+                fillings.$field = Some(filling);
+            })+
+            (lanes, fillings)
+        }
+
+        impl Lanes {
+            /// What is not handed over yet, in the order of the tables.
+            fn rest(self) -> Vec<Chunk> {
+                let mut rest = Vec::new();
+                $(rest.extend(self.$field.map(|lane| Chunk::$table(lane.rows)));)+
+                rest
+            }
+        }
+
+        impl Fillings {
+            fn take(&mut self, chunk: Chunk, store: &mut Store) -> Result<(), TablesError> {
+                match chunk {
+                    $(Chunk::$table(rows) => match &mut self.$field {
+                        Some(filling) => filling.take(rows, store),
+                        None => Ok(()),
+                    },)+
+                }
+            }
+
+            /// Keeps the batches that are not full.
+            fn keep(&mut self, store: &mut Store) -> Result<(), TablesError> {
+                $(if let Some(filling) = &mut self.$field {
+                    filling.keep(store)?;
+                })+
+                Ok(())
+            }
+        }
+
+        impl Sink for Builders {
+            fn details(&self) -> bool {
+                self.details
+            }
+
+            $(#[inline]
+            fn $name(&mut self, row: &$row) {
+                if self.failed {
+                    return;
+                }
+                let chunk = self.lanes.$field.as_mut().and_then(|lane| lane.push(row));
+                if let Some(rows) = chunk {
+                    self.hand_over(Chunk::$table(rows));
+                }
+            })+
+        }
+    };
+}
+
+fn many(rows: usize) -> usize {
+    rows
+}
+
+fn few(rows: usize) -> usize {
+    rows.min(SMALL)
+}
+
+sides! {
+    wakeup in wakeups: Wakeups WakeupRow WakeupBatch many;
+    slice in slices: Slices SliceRow SliceBatch many;
+    wait in waits: Waits WaitRow WaitBatch many;
+    idle in idle: Idle IdleRow IdleBatch many;
+    migration in migrations: Migrations MigrationRow MigrationBatch many;
+    ipi in ipis: Ipis IpiRow IpiBatch many;
+    task in tasks: Tasks TaskRow TaskBatch few;
+    cpu in cpus: Cpus CpuRow CpuBatch few;
+    lost in lost: Lost LostRow LostBatch few;
+}
+
+/// Builds tables from the replay's rows. The replay's thread only copies them; a thread of its own, the keeper, makes
+/// columns of them and frames of full batches, which go to disk where they must. The first error ends the building,
+/// and is told by [`Builders::finish`].
 pub struct Builders {
-    full: SyncSender<(Table, Finish)>,
+    details: bool,
+    lanes: Lanes,
+    full: SyncSender<Chunk>,
     keeper: JoinHandle<Result<Store, TablesError>>,
     /// The keeper met an error: rows are not taken any more.
     failed: bool,
-    wakeups: Option<WakeupBatch>,
-    slices: Option<SliceBatch>,
-    waits: Option<WaitBatch>,
-    idle: Option<IdleBatch>,
-    migrations: Option<MigrationBatch>,
-    ipis: Option<IpiBatch>,
-    tasks: Option<TaskBatch>,
-    cpus: Option<CpuBatch>,
-    lost: Option<LostBatch>,
-}
-
-/// Runs `$apply` on each builder that there is, with its table.
-macro_rules! each_builder {
-    ($of:ident, |$table:ident, $builder:ident| $apply:expr) => {
-        each_builder!(@ $of, $table, $builder, $apply,
-            wakeups Wakeups, slices Slices, waits Waits, idle Idle, migrations Migrations,
-            ipis Ipis, tasks Tasks, cpus Cpus, lost Lost)
-    };
-    (@ $of:ident, $table:ident, $builder:ident, $apply:expr, $($field:ident $which:ident),+) => {
-        $(if let Some($builder) = $of.$field.take() {
-            let $table = Table::$which;
-            $apply
-        })+
-    };
 }
 
 impl Builders {
     /// Builders for these tables.
     pub fn new(set: &TableSet, budget: Budget) -> Self {
-        let rows = budget.batch_rows.max(1);
-        let details = set.details();
-        let wanted = |table| set.contains(table);
-        let small = rows.min(SMALL);
+        let (lanes, fillings) = sides(set, budget.batch_rows.max(1));
         let store = Store::new(set, budget);
-        let (full, batches) = sync_channel(WAITING_BATCHES);
+        let (full, chunks) = sync_channel(WAITING_CHUNKS);
         Self {
+            details: set.details(),
+            lanes,
             full,
-            keeper: std::thread::spawn(move || keep_all(store, &batches)),
+            keeper: std::thread::spawn(move || keep_all(store, fillings, &chunks)),
             failed: false,
-            wakeups: wanted(Table::Wakeups).then(|| WakeupBatch::new(rows, details)),
-            slices: wanted(Table::Slices).then(|| SliceBatch::new(rows, details)),
-            waits: wanted(Table::Waits).then(|| WaitBatch::new(rows, details)),
-            idle: wanted(Table::Idle).then(|| IdleBatch::new(rows, details)),
-            migrations: wanted(Table::Migrations).then(|| MigrationBatch::new(rows, details)),
-            ipis: wanted(Table::Ipis).then(|| IpiBatch::new(rows, details)),
-            tasks: wanted(Table::Tasks).then(|| TaskBatch::new(small, details)),
-            cpus: wanted(Table::Cpus).then(|| CpuBatch::new(small, details)),
-            lost: wanted(Table::Lost).then(|| LostBatch::new(small, details)),
         }
     }
 
@@ -139,10 +274,11 @@ impl Builders {
     /// # Errors
     /// The first error met while rows were taken, such as a full disk.
     pub fn finish(mut self) -> Result<Tables, TablesError> {
-        each_builder!(self, |table, builder| {
-            let mut builder = builder;
-            self.keep(table, Box::new(builder.take()));
-        });
+        let lanes = std::mem::take(&mut self.lanes);
+        lanes
+            .rest()
+            .into_iter()
+            .for_each(|rest| self.hand_over(rest));
         drop(self.full);
         match self.keeper.join() {
             Ok(kept) => kept.map(Store::finish),
@@ -150,73 +286,21 @@ impl Builders {
         }
     }
 
-    fn keep(&mut self, table: Table, batch: Finish) {
-        self.failed |= self.full.send((table, batch)).is_err();
+    fn hand_over(&mut self, chunk: Chunk) {
+        // A closed channel means that the keeper gave up.
+        self.failed |= self.full.send(chunk).is_err();
     }
 }
 
-/// Keeps batches until there are no more, or until one cannot be kept.
-fn keep_all(mut store: Store, batches: &Receiver<(Table, Finish)>) -> Result<Store, TablesError> {
-    for (table, finish) in batches {
-        store.add(table, finish()?)?;
+/// Keeps rows until there are no more, or until a batch cannot be kept.
+fn keep_all(
+    mut store: Store,
+    mut fillings: Fillings,
+    chunks: &Receiver<Chunk>,
+) -> Result<Store, TablesError> {
+    for chunk in chunks {
+        fillings.take(chunk, &mut store)?;
     }
+    fillings.keep(&mut store)?;
     Ok(store)
-}
-
-/// Appends a row, and hands the batch over when it is full.
-macro_rules! take_row {
-    ($of:ident.$field:ident, $table:ident, $row:ident) => {
-        if !$of.failed {
-            if let Some(builder) = &mut $of.$field {
-                if builder.push($row) {
-                    let batch = builder.take();
-                    $of.keep(Table::$table, Box::new(batch));
-                }
-            }
-        }
-    };
-}
-
-impl Sink for Builders {
-    #[inline]
-    fn wakeup(&mut self, row: &WakeupRow) {
-        take_row!(self.wakeups, Wakeups, row);
-    }
-
-    #[inline]
-    fn wait(&mut self, row: &WaitRow) {
-        take_row!(self.waits, Waits, row);
-    }
-
-    #[inline]
-    fn slice(&mut self, row: &SliceRow) {
-        take_row!(self.slices, Slices, row);
-    }
-
-    #[inline]
-    fn idle(&mut self, row: &IdleRow) {
-        take_row!(self.idle, Idle, row);
-    }
-
-    #[inline]
-    fn migration(&mut self, row: &MigrationRow) {
-        take_row!(self.migrations, Migrations, row);
-    }
-
-    #[inline]
-    fn ipi(&mut self, row: &IpiRow) {
-        take_row!(self.ipis, Ipis, row);
-    }
-
-    fn lost(&mut self, row: &LostRow) {
-        take_row!(self.lost, Lost, row);
-    }
-
-    fn task(&mut self, row: &TaskRow) {
-        take_row!(self.tasks, Tasks, row);
-    }
-
-    fn cpu(&mut self, row: &CpuRow) {
-        take_row!(self.cpus, Cpus, row);
-    }
 }

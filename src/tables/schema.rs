@@ -56,9 +56,11 @@ macro_rules! tables {
                 $($column: $type,)+
             }
 
-            impl $builder {
-                /// A batch is full at `full` rows; `details` says whether detail columns are built.
-                pub fn new(full: usize, details: bool) -> Self {
+            impl Batch for $builder {
+                type Row = $row_type;
+                const TABLE: Table = Table::$table;
+
+                fn new(full: usize, details: bool) -> Self {
                     let capacity = |detail: bool| if details || !detail { full } else { 0 };
                     Self {
                         rows: 0,
@@ -68,31 +70,52 @@ macro_rules! tables {
                     }
                 }
 
-                /// Appends a row; true when the batch is full.
-                #[inline]
-                pub fn push(&mut self, $row: &$row_type) -> bool {
-                    $(if self.details || !is_detail!($($detail)?) {
-                        self.$column.push($value);
-                    })+
-                    self.rows += 1;
-                    self.rows >= self.full
+                fn room(&self) -> usize {
+                    self.full.saturating_sub(self.rows)
                 }
 
-                /// Takes the batch, to be made a frame of elsewhere, and starts a new one.
-                pub fn take(&mut self) -> impl FnOnce() -> PolarsResult<DataFrame> + Send + use<> {
-                    let batch = std::mem::replace(self, Self::new(self.full, self.details));
-                    move || {
-                        let mut columns = Vec::new();
-                        $(if batch.details || !is_detail!($($detail)?) {
-                            columns.push(batch.$column.finish());
+                fn extend(&mut self, rows: &[$row_type]) {
+                    for rows in rows.chunks(BLOCK) {
+                        $(if self.details || !is_detail!($($detail)?) {
+                            self.$column.extend(rows, |$row| $value);
                         })+
-                        DataFrame::new(batch.rows, columns)
                     }
+                    self.rows += rows.len();
+                }
+
+                fn take(&mut self) -> PolarsResult<DataFrame> {
+                    let batch = std::mem::replace(self, Self::new(self.full, self.details));
+                    let mut columns = Vec::new();
+                    $(if batch.details || !is_detail!($($detail)?) {
+                        columns.push(batch.$column.finish());
+                    })+
+                    DataFrame::new(batch.rows, columns)
                 }
             }
         )+
     };
 }
+
+/// A batch of a table under construction.
+pub(super) trait Batch {
+    type Row;
+    const TABLE: Table;
+
+    /// A batch is full at `full` rows; `details` says whether detail columns are built.
+    fn new(full: usize, details: bool) -> Self;
+
+    /// How many more rows it takes.
+    fn room(&self) -> usize;
+
+    /// Appends rows, column by column.
+    fn extend(&mut self, rows: &[Self::Row]);
+
+    /// Takes the rows as a frame, in which times that fit have 32 bits, and starts a new batch.
+    fn take(&mut self) -> PolarsResult<DataFrame>;
+}
+
+/// Rows that are gone through column by column: so few that they stay in the processor's nearest cache meanwhile.
+const BLOCK: usize = 64;
 
 macro_rules! is_detail {
     () => {
