@@ -36,12 +36,16 @@ pub struct Replay<'a, S: Sink> {
     pub(super) ledger: Ledger,
     pub(super) tasks: Tasks,
     pub(super) cpus: Vec<CpuState>,
+    /// When a CPU last ceased to be available.
+    pub(super) taken_ns: i64,
     pub(super) busy: Vec<BusyMeter>,
     pub(super) wakes: Slab<OpenWake>,
     pub(super) waits: Slab<Wait>,
     pub(super) snapshots: Snapshots,
     /// Choices to come: stamp, wakeup, serial number of the wakeup.
     pub(super) choices: BinaryHeap<Reverse<(i64, usize, u64)>>,
+    /// The earliest of them.
+    pub(super) next_choice_ns: i64,
     pub(super) serial: u64,
     /// Waits that ended with the event being handled.
     pub(super) ended: Vec<usize>,
@@ -84,11 +88,13 @@ impl<'a, S: Sink> Replay<'a, S> {
             domains,
             tasks: Tasks::default(),
             cpus,
+            taken_ns: i64::MIN,
             busy,
             wakes: Slab::new(),
             waits: Slab::new(),
             snapshots: Snapshots::default(),
             choices: BinaryHeap::new(),
+            next_choice_ns: i64::MAX,
             serial: 0,
             ended: Vec::new(),
             unsettled: VecDeque::new(),
@@ -143,7 +149,9 @@ impl<'a, S: Sink> Replay<'a, S> {
             self.counts.backward_stamps += 1;
         }
         let ts = step.ts.max(self.now);
-        self.run_choices(ts);
+        if self.next_choice_ns <= ts {
+            self.run_choices(ts);
+        }
         self.now = ts;
         self.settle_late_waits();
         self.first_sight(cpu, step);
@@ -324,11 +332,10 @@ impl<'a, S: Sink> Replay<'a, S> {
     /// The task behind a pid's number, with the name and priority it has now.
     #[inline]
     pub(super) fn task(&mut self, number: PidNumber, prio: i16) -> TaskId {
-        let (task, renamed) = self.tasks.numbered(number);
+        let (task, renamed) = self.tasks.numbered(number, prio);
         if let Some(comm) = renamed {
             self.take_name(task, comm);
         }
-        self.tasks[task].prio = prio;
         task
     }
 
@@ -401,6 +408,7 @@ impl<'a, S: Sink> Replay<'a, S> {
             self.cpus[cpu].available_since = now;
         } else if old == LedgerRow::Idle {
             self.cpus[cpu].available_until = now;
+            self.taken_ns = now;
             self.snapshots.cpu_taken(cpu, now);
         }
         if self.details && (row == LedgerRow::Running || old == LedgerRow::Running) {

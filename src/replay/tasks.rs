@@ -181,15 +181,30 @@ impl Tasks {
     /// The task behind a number, new if it is the first sight of it or the former one is dead; and its name, if that
     /// may have changed.
     #[inline]
-    pub fn numbered(&mut self, number: PidNumber) -> (TaskId, Option<Comm>) {
+    pub fn numbered(&mut self, number: PidNumber, prio: i16) -> (TaskId, Option<Comm>) {
         let place = self.by_number[number.index()];
+        let pid = &self.people[place];
+        if let Some(id) = pid.task
+            && let task = &mut self.list[id.0 as usize]
+            && task.state != TaskState::Dead
+            && !pid.renamed
+        {
+            task.prio = prio;
+            return (id, None);
+        }
+        self.renamed_or_fresh(place, prio)
+    }
+
+    #[cold]
+    fn renamed_or_fresh(&mut self, place: usize, prio: i16) -> (TaskId, Option<Comm>) {
         let task = match self.living(place) {
             Some(task) => task,
             None => self.fresh_at(place),
         };
+        self[task].prio = prio;
         let pid = &mut self.people[place];
-        let renamed = std::mem::take(&mut pid.renamed);
-        (task, renamed.then_some(pid.comm))
+        pid.renamed = false;
+        (task, Some(pid.comm))
     }
 
     /// The living task behind a number.

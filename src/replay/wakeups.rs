@@ -76,6 +76,7 @@ impl<S: Sink> Replay<'_, S> {
         self.await_overlap(slot);
         if let Some(ts) = info.choice_ns {
             self.choices.push(Reverse((ts, slot, serial)));
+            self.next_choice_ns = self.next_choice_ns.min(ts);
         }
         if !enqueue.recorded {
             self.run_choices(step.ts);
@@ -209,6 +210,8 @@ impl<S: Sink> Replay<'_, S> {
                 self.make_choice(slot);
             }
         }
+        let next = self.choices.peek();
+        self.next_choice_ns = next.map_or(i64::MAX, |Reverse((at, ..))| *at);
     }
 
     fn make_choice(&mut self, slot: usize) {
