@@ -116,7 +116,7 @@ fn reports_fit_a_screen() {
             );
             assert_narrow(&output);
             assert!(
-                output.lines().count() <= 60,
+                output.lines().count() <= 52,
                 "{} lines\n{output}",
                 output.lines().count()
             );

@@ -5,8 +5,10 @@ use super::units::{count, counted, duration};
 use super::{headline, ledger, waits, wakeups, worst};
 use crate::attribute::answer::Answer;
 
-/// Lines after which no further limit is begun; the rest is in the JSON report.
-const LIMIT_LINES: usize = 6;
+/// Lines of a screen: what could not be known takes the room that the tables leave.
+const SCREEN: usize = 48;
+/// Lines that are left for what could not be known, at least; the rest is in the JSON report.
+const LIMIT_LINES: usize = 3;
 
 /// Lays the report out, at most 80 columns wide, with ANSI styles. `top` limits the worst tasks and pairs.
 pub fn render(answer: &Answer, top: usize) -> String {
@@ -24,7 +26,8 @@ pub fn render(answer: &Answer, top: usize) -> String {
     out.push('\n');
     worst::push_tasks(answer.tasks.get(..top).unwrap_or(&answer.tasks), &mut out);
     worst::push_pairs(answer.pairs.get(..top).unwrap_or(&answer.pairs), &mut out);
-    push_limits(answer, &mut out);
+    let room = SCREEN.saturating_sub(out.lines().count());
+    push_limits(answer, room, &mut out);
     out
 }
 
@@ -48,8 +51,8 @@ fn about(answer: &Answer) -> String {
     parts.join(", ")
 }
 
-/// Says what could not be known, and why.
-fn push_limits(answer: &Answer, out: &mut String) {
+/// Says what could not be known, and why, in `room` lines or little more.
+fn push_limits(answer: &Answer, room: usize, out: &mut String) {
     let mut limits = Vec::new();
     let fitness = &answer.fitness;
     let fits = [
@@ -78,16 +81,27 @@ fn push_limits(answer: &Answer, out: &mut String) {
     }
     out.push('\n');
     push_line(out, "What this trace cannot show", Some(HEADING));
-    let mut printed = String::new();
+    // A blank line and the heading are above.
+    push_first(&limits, room.saturating_sub(2).max(LIMIT_LINES), out);
+}
+
+/// Puts those of the limits that fit into so many lines, at least one, and says how many are left.
+fn push_first(limits: &[String], room: usize, out: &mut String) {
+    let mut left = room;
     for (index, limit) in limits.iter().enumerate() {
-        if printed.lines().count() >= LIMIT_LINES {
+        let mut paragraph = String::new();
+        push_paragraph(&mut paragraph, "- ", limit, None);
+        let lines = paragraph.lines().count();
+        // Where others follow, a line is needed to say so.
+        let needed = lines + usize::from(index + 1 < limits.len());
+        if index > 0 && needed > left {
             let more = counted((limits.len() - index) as u64, "remark");
-            push_line(&mut printed, &format!("- {more} more with --json"), None);
-            break;
+            push_line(out, &format!("- {more} more with --json"), None);
+            return;
         }
-        push_paragraph(&mut printed, "- ", limit, None);
+        out.push_str(&paragraph);
+        left = left.saturating_sub(lines);
     }
-    out.push_str(&printed);
 }
 
 #[cfg(test)]
@@ -97,6 +111,28 @@ mod tests {
 
     fn plain(answer: &Answer) -> String {
         anstream::adapter::strip_str(&render(answer, 3)).to_string()
+    }
+
+    /// The fullest answer there can be is longer than a screen, but not by more than its tables need.
+    #[test]
+    fn the_fullest_answer_is_little_longer_than_a_screen() {
+        let text = plain(&answer());
+        let lines = text.lines().count();
+        assert!(lines <= SCREEN + 12, "{lines} lines\n{text}");
+    }
+
+    #[test]
+    fn what_is_left_out_is_counted() {
+        let limits: Vec<String> = (0..9).map(|n| format!("limit {n}")).collect();
+        let mut out = String::new();
+        push_first(&limits, 4, &mut out);
+        assert_eq!(
+            out,
+            "- limit 0\n- limit 1\n- limit 2\n- 6 remarks more with --json\n"
+        );
+        out.clear();
+        push_first(&limits[..4], 4, &mut out);
+        assert_eq!(out.lines().count(), 4);
     }
 
     /// The widest answer there can be: every row, both readings, hostile names.

@@ -3,13 +3,13 @@
 use std::cmp::Reverse;
 
 use super::glossary::{self, VERDICTS};
-use super::table::{ALARM, Column, Lines, push_line};
+use super::table::{ALARM, Column, Lines, push_line, push_paragraph};
 use super::units::{count, counted, duration, percent};
 use super::{Columns, headings, lost, most};
 use crate::attribute::answer::{VerdictFacts, Waits};
 
 /// Most verdicts that are listed; the rest is named in one line.
-const LISTED: usize = 7;
+const LISTED: usize = 5;
 
 /// Puts the waits behind `out`.
 pub fn push(waits: &Waits, out: &mut String) {
@@ -104,7 +104,7 @@ impl WaitColumns {
 fn push_rest(rows: &[(&str, &VerdictFacts)], waits: &Waits, out: &mut String) {
     let rest: Vec<&str> = rows.iter().skip(LISTED).map(|(word, _)| *word).collect();
     if !rest.is_empty() {
-        push_line(out, &format!("  less: {}", rest.join(", ")), None);
+        push_paragraph(out, "  ", &format!("less: {}", rest.join(", ")), None);
     }
     let mut without = Vec::new();
     if waits.withheld.count > 0 {

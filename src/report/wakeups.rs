@@ -7,6 +7,8 @@ use crate::attribute::answer::{ByWord, Known, Quantiles, Wakeups};
 use crate::replay::words::Path;
 use crate::topology::Distance;
 
+/// Paths that a smaller share of all wakeups took are not listed one by one.
+const RARE: f64 = 0.005;
 /// What stands for a number that there is not.
 const NONE: &str = "-";
 
@@ -17,11 +19,8 @@ pub fn push_paths(wakeups: &Wakeups, out: &mut String) {
     layout.push(Column::Text(31));
     let header = ["Wakeups by path", "count", "p50", "p99", "max", ""];
     let mut lines = Lines::new(layout, header.map(str::to_owned).to_vec());
-    for path in Path::ALL.iter().map(|p| p.as_str()) {
-        let n = wakeups.by_path.get(path).copied().unwrap_or(0);
-        if n == 0 {
-            continue;
-        }
+    let (listed, rare) = paths(wakeups);
+    for (path, n) in listed {
         let mut cells = vec![path.to_owned(), count(n)];
         cells.extend(quantiles(wakeups.latency_by_path_ns.get(path), duration));
         cells.push(glossary::brief(&PATHS, path).to_owned());
@@ -36,6 +35,28 @@ pub fn push_paths(wakeups: &Wakeups, out: &mut String) {
     cells.push("waking to switch-in".to_owned());
     lines.row(cells);
     lines.push_to(out);
+    if !rare.is_empty() {
+        let rare: Vec<String> = rare.iter().map(|(path, n)| format!("{path} {n}")).collect();
+        push_line(out, &format!("  less: {}", rare.join(", ")), None);
+    }
+}
+
+/// Paths, and how many wakeups took them.
+type Counted = Vec<(&'static str, u64)>;
+
+/// The paths that get a line each, and those that get one together.
+fn paths(wakeups: &Wakeups) -> (Counted, Counted) {
+    let counted = || {
+        let words = Path::ALL.iter().map(|path| path.as_str());
+        let counted = words.map(|path| (path, wakeups.by_path.get(path).copied().unwrap_or(0)));
+        counted.filter(|(_, n)| *n > 0)
+    };
+    let (listed, rare): (Counted, Counted) =
+        counted().partition(|(_, n)| *n as f64 >= RARE * wakeups.total as f64);
+    match rare.len() {
+        0 | 1 => (counted().collect(), Vec::new()),
+        _ => (listed, rare),
+    }
 }
 
 /// Columns of a distance's name, of a count and of a duration.
