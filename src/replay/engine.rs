@@ -47,6 +47,8 @@ pub struct Replay<'a, S: Sink> {
     /// The earliest of them.
     pub(super) next_choice_ns: i64,
     pub(super) serial: u64,
+    /// How many tasks were put on queues.
+    pub(super) enqueues: u64,
     /// Waits that ended with the event being handled.
     pub(super) ended: Vec<usize>,
     /// Waits that ended before their choice settled: when it will have, and the wait.
@@ -96,6 +98,7 @@ impl<'a, S: Sink> Replay<'a, S> {
             choices: BinaryHeap::new(),
             next_choice_ns: i64::MAX,
             serial: 0,
+            enqueues: 0,
             ended: Vec::new(),
             unsettled: VecDeque::new(),
             counts: Counts::default(),
@@ -395,13 +398,19 @@ impl<'a, S: Sink> Replay<'a, S> {
     }
 
     /// Brings a CPU's ledger row, and whether it is available, in line with its state.
+    #[inline(always)]
     pub(super) fn refresh(&mut self, cpu: usize) {
-        let row = self.cpus[cpu].base_row();
-        let old = self.cpus[cpu].row;
-        if row == old {
-            return;
+        let state = &self.cpus[cpu];
+        let row = state.base_row();
+        if row != state.row {
+            self.change_row(cpu, row);
         }
+    }
+
+    #[inline(never)]
+    fn change_row(&mut self, cpu: usize, row: LedgerRow) {
         let now = self.now;
+        let old = self.cpus[cpu].row;
         self.cpus[cpu].row = row;
         self.ledger.set_base(cpu, row, now);
         if row == LedgerRow::Idle {

@@ -20,7 +20,7 @@ impl<S: Sink> Replay<'_, S> {
             self.forget_run(task);
             self.tasks[task].state = TaskState::Unknown;
         }
-        for task in std::mem::take(&mut self.cpus[cpu].queued) {
+        for (_, task) in self.cpus[cpu].take_queued() {
             self.counts.withdrawn_waits += 1;
             self.drop_wait(task, cpu);
             self.tasks[task].state = TaskState::Unknown;

@@ -125,8 +125,8 @@ pub enum Current {
 #[derive(Debug, Clone)]
 pub struct CpuState {
     pub current: Current,
-    /// Enqueued and not switched in, in the order of enqueue.
-    pub queued: Vec<TaskId>,
+    /// Enqueued and not switched in, in no order, each with the number of its enqueue. Tasks know their places.
+    pub queued: Vec<(u64, TaskId)>,
     /// How many tasks are woken to it and not enqueued yet.
     pub transit: u32,
     /// The first task due, while it runs nothing.
@@ -174,7 +174,20 @@ impl CpuState {
         }
     }
 
+    /// The task that was enqueued first of those that are.
+    pub fn first_queued(&self) -> Option<TaskId> {
+        self.queued.iter().min().map(|&(_, task)| task)
+    }
+
+    /// Empties the queue: its tasks in the order of enqueue.
+    pub fn take_queued(&mut self) -> Vec<(u64, TaskId)> {
+        let mut queued = std::mem::take(&mut self.queued);
+        queued.sort_unstable();
+        queued
+    }
+
     /// The ledger row that follows from this CPU alone; `Idle` means free for a task.
+    #[inline]
     pub fn base_row(&self) -> LedgerRow {
         match self.current {
             Current::Unknown => LedgerRow::Unknown,

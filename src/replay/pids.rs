@@ -31,11 +31,26 @@ pub struct Known {
     pub pending: Option<u64>,
 }
 
+/// Pids that are found at once, if they were mentioned of late: a power of two.
+const RECENT: usize = 256;
+
 /// Every pid mentioned so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Pids {
     numbers: FxHashMap<i32, PidNumber>,
+    /// By the last bits of the pid, the one that was mentioned last.
+    recent: Box<[(i32, Option<PidNumber>); RECENT]>,
     known: Vec<Known>,
+}
+
+impl Default for Pids {
+    fn default() -> Self {
+        Self {
+            numbers: FxHashMap::default(),
+            recent: Box::new([(0, None); RECENT]),
+            known: Vec::new(),
+        }
+    }
 }
 
 impl Pids {
@@ -45,10 +60,20 @@ impl Pids {
         if pid <= 0 {
             return None;
         }
-        match self.numbers.get(&pid) {
-            Some(&number) => Some((number, false)),
-            None => self.add(pid).map(|number| (number, true)),
+        let (recent, number) = self.recent[pid as usize % RECENT];
+        match number.filter(|_| recent == pid) {
+            Some(number) => Some((number, false)),
+            None => self.look_up(pid),
         }
+    }
+
+    fn look_up(&mut self, pid: i32) -> Option<(PidNumber, bool)> {
+        let (number, new) = match self.numbers.get(&pid) {
+            Some(&number) => (number, false),
+            None => (self.add(pid)?, true),
+        };
+        self.recent[pid as usize % RECENT] = (pid, Some(number));
+        Some((number, new))
     }
 
     /// The number of a pid that was mentioned.

@@ -88,9 +88,8 @@ pub struct Resolver {
     /// Those not released yet, in order.
     wakings: VecDeque<OpenWaking>,
     released: u64,
-    /// What became of those released, from number `taken` on.
-    outcomes: VecDeque<WakeInfo>,
-    taken: u64,
+    /// The place in `full` of the batch that holds the next one to be released; behind the last, the one being filled.
+    releasing: usize,
     /// Storage to be used again.
     spare: Vec<Batch>,
     cpus: Vec<CpuWatch>,
@@ -118,8 +117,7 @@ impl Resolver {
             full: VecDeque::new(),
             wakings: VecDeque::new(),
             released: 0,
-            outcomes: VecDeque::new(),
-            taken: 0,
+            releasing: 0,
             spare: Vec::new(),
             cpus: Vec::new(),
         }
@@ -149,12 +147,8 @@ impl Resolver {
         if until > self.released {
             return None;
         }
-        let (mut batch, _) = self.full.pop_front()?;
-        let wakes = usize::try_from(until - self.taken).unwrap_or(usize::MAX);
-        let wakes = wakes.min(self.outcomes.len());
-        batch.wakes.extend(self.outcomes.drain(..wakes));
-        self.taken = until;
-        Some(batch)
+        self.releasing = self.releasing.saturating_sub(1);
+        self.full.pop_front().map(|(batch, _)| batch)
     }
 
     /// At the trace's end: all batches may be taken then, their wakings resolved or not.
@@ -215,7 +209,16 @@ impl Resolver {
         if given_up.is_some() && !self.recorded.wakeup {
             waking.assume_enqueue();
         }
-        self.outcomes.push_back(waking.outcome());
+        let outcome = waking.outcome();
+        let ends_before =
+            |full: Option<&(Batch, u64)>| full.is_some_and(|(_, u)| *u <= self.released);
+        while ends_before(self.full.get(self.releasing)) {
+            self.releasing += 1;
+        }
+        match self.full.get_mut(self.releasing) {
+            Some((batch, _)) => batch.wakes.push(outcome),
+            None => self.filling.wakes.push(outcome),
+        }
         if let Some(wakee) = given_up {
             self.forget_pending(wakee, self.released);
         }

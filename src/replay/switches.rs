@@ -153,11 +153,11 @@ impl<S: Sink> Replay<'_, S> {
         }
         self.cpus[cpu].current = Current::Nothing;
         self.cpus[cpu].went_idle = Some(now);
-        let mut queued = std::mem::take(&mut self.cpus[cpu].queued);
-        for task in queued.drain(..) {
-            self.withhold(task, cpu);
+        if !self.cpus[cpu].queued.is_empty() {
+            for (_, task) in self.cpus[cpu].take_queued() {
+                self.withhold(task, cpu);
+            }
         }
-        self.cpus[cpu].queued = queued;
         self.refresh(cpu);
     }
 

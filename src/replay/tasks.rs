@@ -66,6 +66,8 @@ pub struct Task {
     pub on_cpu_ns: i64,
     /// [`on_cpu_ns`](Self::on_cpu_ns) when it last woke.
     pub on_cpu_at_wake_ns: i64,
+    /// Its place on the queue of its CPU.
+    pub queued_at: usize,
     /// Position in its LLC's list of waiting tasks.
     pub waiting_at: Option<usize>,
     /// Open wakeups that this task made, whose overlap with it is not decided yet.
@@ -108,6 +110,7 @@ impl Task {
             wait: None,
             on_cpu_ns: 0,
             on_cpu_at_wake_ns: 0,
+            queued_at: 0,
             waiting_at: None,
             overlaps: Vec::new(),
             totals: Totals::default(),

@@ -196,17 +196,25 @@ impl<S: Sink> Replay<'_, S> {
         found
     }
 
-    /// The verdict over a wait that is over.
-    pub(super) fn verdict(&self, wait: &Wait, reading: Reading) -> Verdict {
+    /// The verdicts over a wait that is over.
+    pub(super) fn verdicts(&self, wait: &Wait) -> Pair<Verdict> {
+        let same = |verdict| Pair([verdict, verdict]);
         if wait.only_transit {
-            return Verdict::Transit;
+            return same(Verdict::Transit);
         }
         if wait.no_selection {
-            return Verdict::NoSelection;
+            return same(Verdict::NoSelection);
         }
-        let Some(choice) = &wait.choice else {
-            return Verdict::Unknown;
-        };
+        match &wait.choice {
+            Some(choice) => {
+                let of = |reading| self.verdict(wait, choice, reading);
+                Pair([of(Reading::Seen), of(Reading::Any)])
+            }
+            None => same(Verdict::Unknown),
+        }
+    }
+
+    fn verdict(&self, wait: &Wait, choice: &Choice, reading: Reading) -> Verdict {
         if choice.any_idle && choice.idle_cpus[reading] == 0 {
             return Verdict::Affinity;
         }

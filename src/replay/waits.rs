@@ -88,7 +88,10 @@ impl<S: Sink> Replay<'_, S> {
     /// Puts the task on a CPU's queue; true if it is the first one due there.
     fn enqueue(&mut self, task: TaskId, cpu: usize) -> bool {
         self.tasks[task].state = TaskState::Queued { cpu };
-        self.cpus[cpu].queued.push(task);
+        let queued = &mut self.cpus[cpu].queued;
+        self.tasks[task].queued_at = queued.len();
+        queued.push((self.enqueues, task));
+        self.enqueues += 1;
         let busy = matches!(self.cpus[cpu].current, Current::Task(_));
         if !busy && self.cpus[cpu].due.is_none() {
             self.cpus[cpu].due = Some(task);
@@ -102,9 +105,13 @@ impl<S: Sink> Replay<'_, S> {
     /// Takes the task off a CPU's queue. The next one queued is due instead, if the CPU runs nothing.
     fn dequeue(&mut self, task: TaskId, cpu: usize) {
         self.stop_waiting(task, cpu);
+        let at = self.tasks[task].queued_at;
         let state = &mut self.cpus[cpu];
-        if let Some(at) = state.queued.iter().position(|&t| t == task) {
-            state.queued.remove(at);
+        if state.queued.get(at).is_some_and(|(_, t)| *t == task) {
+            state.queued.swap_remove(at);
+            if let Some(&(_, moved)) = state.queued.get(at) {
+                self.tasks[moved].queued_at = at;
+            }
         }
         if state.due == Some(task) {
             state.due = None;
@@ -119,7 +126,7 @@ impl<S: Sink> Replay<'_, S> {
         if matches!(state.current, Current::Task(_)) || state.due.is_some() {
             return;
         }
-        if let Some(&first) = state.queued.first() {
+        if let Some(first) = state.first_queued() {
             self.stop_waiting(first, cpu);
             self.cpus[cpu].due = Some(first);
         }
@@ -228,10 +235,7 @@ impl<S: Sink> Replay<'_, S> {
         let Some(wait) = self.waits.get(slot) else {
             return;
         };
-        let verdict = Pair([
-            self.verdict(wait, Reading::Seen),
-            self.verdict(wait, Reading::Any),
-        ]);
+        let verdict = self.verdicts(wait);
         self.emit_wait(slot, verdict);
         let wait = &self.waits[slot];
         if let Some(choice) = &wait.choice {
