@@ -1,7 +1,7 @@
 //! From a trace file to replayed tables: open, survey, topology, window, replay.
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use ttwu_parsers::error::OpenError;
 use ttwu_parsers::topology::{TopologyError, TopologyFacts, facts_from_marker};
@@ -309,28 +309,34 @@ fn window(
 
 /// How many batches may be under way.
 const BATCHES: usize = 8;
+/// So many are given back at once: waking the other thread takes as long as replaying a few dozen events.
+const RETURNED: usize = 4;
 
 /// Replays a prepared trace into `sink`, decoding and resolving ahead on a second thread.
 pub fn replay<S: Sink>(prepared: &Prepared, sink: &mut S, tick: Tick) -> Counts {
     let mut replay = Replay::new(&prepared.config, &prepared.machine, &prepared.survey, sink);
-    let (full, batches) = std::sync::mpsc::sync_channel::<Batch>(BATCHES);
-    let (empty, used) = std::sync::mpsc::channel::<Batch>();
+    let (full, batches) = channel::<Batch>();
+    let (empty, used) = channel::<Vec<Batch>>();
     std::thread::scope(|scope| {
         scope.spawn(move || decode(prepared, &full, &used, tick));
+        let mut replayed = Vec::new();
         for batch in batches {
             replay.replay(&batch);
-            // The decoder may be done already: then the storage is not needed any more.
-            let _ = empty.send(batch);
+            replayed.push(batch);
+            if replayed.len() >= RETURNED {
+                // The decoder may be done already: then the storage is not needed any more.
+                let _ = empty.send(std::mem::take(&mut replayed));
+            }
         }
     });
     replay.finish()
 }
 
-/// Decodes a trace in time order into batches, reusing those that come back.
-fn decode(prepared: &Prepared, full: &SyncSender<Batch>, used: &Receiver<Batch>, tick: Tick) {
+/// Decodes a trace in time order into batches, as many as may be under way, reusing those that come back.
+fn decode(prepared: &Prepared, full: &Sender<Batch>, used: &Receiver<Vec<Batch>>, tick: Tick) {
     let mut source = prepared.trace.merged();
     let mut resolver = Resolver::new(prepared.config.recorded);
-    let mut told = 0;
+    let (mut under_way, mut told) = (0, 0);
     let mut last = false;
     while !last {
         match source.next_event() {
@@ -343,7 +349,16 @@ fn decode(prepared: &Prepared, full: &SyncSender<Batch>, used: &Receiver<Batch>,
         while let Some(batch) = resolver.take() {
             // A closed channel means that the replay gave up.
             last |= full.send(batch).is_err();
-            used.try_iter().for_each(|batch| resolver.give_back(batch));
+            under_way += 1;
+            while under_way >= BATCHES {
+                let Ok(returned) = used.recv() else {
+                    return;
+                };
+                under_way -= returned.len();
+                returned
+                    .into_iter()
+                    .for_each(|batch| resolver.give_back(batch));
+            }
             let done = source.bytes_done();
             tick(done.saturating_sub(told));
             told = done;

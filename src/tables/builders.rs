@@ -69,10 +69,10 @@ impl Default for TableSet {
 }
 
 /// Rows that are handed over at once.
-const CHUNK: usize = 512;
+const CHUNK: usize = 2048;
 
 /// Chunks that may wait for the keeper: enough for the time in which it writes a batch to disk.
-const WAITING_CHUNKS: usize = 32;
+const WAITING_CHUNKS: usize = 8;
 
 /// One table's rows on the replay's side.
 struct Lane<R> {
