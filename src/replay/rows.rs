@@ -10,7 +10,7 @@ use ttwu_parsers::print_fmt::PrevState;
 pub struct TaskId(pub u32);
 
 /// One wakeup.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct WakeupRow {
     /// `sched_waking`; `None` for a new task, or where the trace lacks the event.
     pub waking_ns: Option<i64>,
@@ -58,7 +58,7 @@ pub struct WakeupRow {
 }
 
 /// One interval in which a task was runnable and not running.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct WaitRow {
     pub task: TaskId,
     pub start_ns: i64,
