@@ -151,11 +151,14 @@ impl<S: Sink> Replay<'_, S> {
     }
 
     pub(super) fn note_direct_crossing(&mut self, slot: usize, class: Class, enqueue: Enqueue) {
+        if class != Class::Direct {
+            return;
+        }
         let open = &self.wakes[slot];
         let target = self.machine.cpus.index(enqueue.chosen);
         let crosses =
             target.and_then(|t| self.distances.crosses_llc(open.waker_cpu, t)) == Some(true);
-        if class == Class::Direct && crosses && self.tasks[open.row.wakee].fair() {
+        if crosses && self.tasks[open.row.wakee].fair() {
             self.cross_direct += 1;
         }
     }

@@ -144,7 +144,8 @@ impl Ledger {
         } else {
             self.nothing.remove(cpu);
         }
-        self.dirty = true;
+        // Without tasks that wait nothing is matched, neither before nor after.
+        self.dirty |= self.waiting_count > 0;
         for reading in [Reading::Seen, Reading::Any] {
             self.set_row(reading, cpu, row, now);
         }
@@ -166,7 +167,8 @@ impl Ledger {
         let list = &mut self.waiting[self.domains.llc_of[cpu]];
         list.push(waiting);
         self.waiting_count += 1;
-        self.dirty = true;
+        // Nor without CPUs that are free.
+        self.dirty |= self.available_count > 0;
         list.len() - 1
     }
 
@@ -178,7 +180,7 @@ impl Ledger {
         }
         list.swap_remove(at);
         self.waiting_count -= 1;
-        self.dirty = true;
+        self.dirty |= self.available_count > 0;
         list.get(at).map(|w| w.task)
     }
 

@@ -9,6 +9,7 @@ pub mod ledger;
 mod machine;
 pub mod matching;
 pub mod model;
+mod open_waking;
 mod overlap;
 mod pids;
 pub mod resolver;

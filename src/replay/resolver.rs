@@ -6,40 +6,16 @@
 
 use std::collections::VecDeque;
 
+use super::open_waking::OpenWaking;
 use super::pids::{PidNumber, Pids};
-use super::steps::{Batch, Enqueue, Kind, Moved, Probe, Step, Switch, WakeInfo, Woken};
+use super::steps::{Batch, Enqueue, Kind, Moved, Probe, Step, Switch, Woken};
 use ttwu_parsers::decode::EventType;
-use ttwu_parsers::event::{Comm, ContextFlags, Event, NO_TYPE, Payload, Selection, Vector, Wake};
+use ttwu_parsers::event::{Comm, Event, NO_TYPE, Payload, Selection, Vector, Wake};
 
 /// Most events that are held back; then the oldest waking is given up.
 const HELD_EVENTS: u64 = 65_536;
 /// Longest time for which events are held back.
 const HELD_NS: i64 = 1_000_000_000;
-
-/// What is known so far of a waking.
-#[derive(Debug, Clone, PartialEq)]
-struct OpenWaking {
-    /// `None` for a new task's wakeup, which is its own enqueue.
-    wakee: Option<PidNumber>,
-    /// Its place among all steps.
-    step: u64,
-    waking_ns: i64,
-    waking_cpu: u32,
-    prev_cpu: u32,
-    enqueue: Option<Enqueue>,
-    /// When the CPU was chosen.
-    choice_ns: Option<i64>,
-    probe: Option<Probe>,
-    probe_ns: Option<i64>,
-    /// What the waker sent to the chosen CPU, or to any before the choice is known.
-    queued_to: Option<(i64, u32)>,
-    ipi_to: Option<(i64, u32)>,
-    polled: Option<(i64, u32)>,
-    migrated: Option<(i64, u32)>,
-    vector_seen: bool,
-    behind_another: bool,
-    resolved: bool,
-}
 
 /// What a trace's event types allow to be concluded.
 #[derive(Debug, Clone, Copy, Default)]
@@ -520,101 +496,10 @@ fn enqueue(event: &Event, woken: &Woken) -> Enqueue {
     }
 }
 
-impl OpenWaking {
-    fn new(wakee: Option<PidNumber>, event: &Event, prev_cpu: u32, step: u64) -> Self {
-        Self {
-            wakee,
-            step,
-            waking_ns: event.ts,
-            waking_cpu: event.cpu,
-            prev_cpu,
-            enqueue: None,
-            choice_ns: None,
-            probe: None,
-            probe_ns: None,
-            queued_to: None,
-            ipi_to: None,
-            polled: None,
-            migrated: None,
-            vector_seen: false,
-            behind_another: false,
-            resolved: false,
-        }
-    }
-
-    /// The chosen CPU, as far as it is known yet.
-    fn goes_to(&self) -> Option<u32> {
-        self.enqueue
-            .map(|e| e.chosen)
-            .or(self.migrated.map(|(_, cpu)| cpu))
-    }
-
-    /// The choice is the first of: the probe's return, the migration, the queueing or IPI to the chosen
-    /// CPU, the enqueue.
-    fn settle_choice(&mut self) {
-        let Some(enqueue) = self.enqueue else {
-            return;
-        };
-        let mut earliest = enqueue.ts;
-        if let Some(ts) = self.probe_ns {
-            earliest = earliest.min(ts);
-        }
-        if let Some((ts, _)) = self.migrated {
-            earliest = earliest.min(ts);
-        }
-        for sent in [self.queued_to, self.ipi_to] {
-            if let Some((ts, cpu)) = sent
-                && cpu == enqueue.chosen
-            {
-                earliest = earliest.min(ts);
-            }
-        }
-        self.choice_ns = Some(earliest);
-        self.resolved = true;
-    }
-
-    /// Where `sched_wakeup` was not recorded: enqueued at the choice, on the CPU it was migrated to, else on
-    /// its previous one.
-    fn assume_enqueue(&mut self) {
-        let (ts, chosen) = self.migrated.unwrap_or((self.waking_ns, self.prev_cpu));
-        self.enqueue = Some(Enqueue {
-            ts,
-            cpu: self.waking_cpu,
-            chosen,
-            flags: ContextFlags::default(),
-            recorded: false,
-        });
-        self.settle_choice();
-    }
-
-    /// What the replay needs of it.
-    fn outcome(&self) -> WakeInfo {
-        // What follows the enqueue is not the wakeup's, except for a new task's.
-        let before =
-            |ts: i64| self.wakee.is_none() || self.enqueue.is_some_and(|enqueue| ts <= enqueue.ts);
-        let to_chosen = |sent: Option<(i64, u32)>| {
-            sent.is_some_and(|(ts, cpu)| {
-                self.enqueue.is_some_and(|enqueue| cpu == enqueue.chosen) && before(ts)
-            })
-        };
-        let sends = [self.queued_to, self.ipi_to, self.polled];
-        WakeInfo {
-            prev_cpu: self.prev_cpu,
-            enqueue: self.enqueue,
-            choice_ns: self.choice_ns,
-            probe: self.probe,
-            last_send_ns: sends.into_iter().flatten().map(|(ts, _)| ts).max(),
-            ipi: to_chosen(self.ipi_to),
-            polled: to_chosen(self.polled),
-            vector_seen: self.vector_seen,
-            behind_another: self.behind_another,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ttwu_parsers::event::ContextFlags;
 
     fn event(ts: i64, cpu: u32, payload: Payload) -> Event {
         Event {

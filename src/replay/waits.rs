@@ -197,8 +197,8 @@ impl<S: Sink> Replay<'_, S> {
 
     /// Judges the waits that ended with this event, unless their choice has not settled.
     pub(super) fn complete_ended(&mut self) {
-        let mut ended = std::mem::take(&mut self.ended);
-        for slot in ended.drain(..) {
+        for at in 0..self.ended.len() {
+            let slot = self.ended[at];
             let Some(wait) = self.waits.get(slot) else {
                 continue;
             };
@@ -216,7 +216,7 @@ impl<S: Sink> Replay<'_, S> {
                 self.finish_wait(slot);
             }
         }
-        self.ended = ended;
+        self.ended.clear();
     }
 
     /// Judges waits whose choice has settled meanwhile.

@@ -398,8 +398,9 @@ impl<S: Sink> Replay<'_, S> {
         open.row.wakeup_ns = enqueue.recorded.then_some(enqueue.ts);
         open.row.chosen_cpu = Some(enqueue.chosen);
         open.info = None;
-        self.measure_distances(slot);
-        let Some(target) = self.machine.cpus.index(enqueue.chosen) else {
+        let target = self.machine.cpus.index(enqueue.chosen);
+        self.measure_distances(slot, target);
+        let Some(target) = target else {
             self.abandon_wake(slot);
             return;
         };
@@ -440,11 +441,11 @@ impl<S: Sink> Replay<'_, S> {
         self.await_overlap(slot);
     }
 
-    fn measure_distances(&mut self, slot: usize) {
-        let row = &mut self.wakes[slot].row;
-        let index = |id: Option<u32>| id.and_then(|id| self.machine.cpus.index(id));
-        let waker = index(row.waker_cpu);
-        let (prev, chosen) = (index(row.prev_cpu), index(row.chosen_cpu));
+    fn measure_distances(&mut self, slot: usize, chosen: Option<usize>) {
+        let open = &mut self.wakes[slot];
+        let row = &mut open.row;
+        let waker = row.waker_cpu.map(|_| open.waker_cpu);
+        let prev = row.prev_cpu.and_then(|id| self.machine.cpus.index(id));
         let between = |a: Option<usize>, b: Option<usize>| match (a, b) {
             (Some(a), Some(b)) => self.distances.between(a, b),
             _ => (Distance::Unknown, None),
