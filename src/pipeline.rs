@@ -318,6 +318,8 @@ pub fn replay<S: Sink>(prepared: &Prepared, sink: &mut S, tick: Tick) -> Counts 
     let (full, batches) = channel::<Batch>();
     let (empty, used) = channel::<Vec<Batch>>();
     std::thread::scope(|scope| {
+        // Should the replay panic, both channels close, and the decoder does not wait for it.
+        let (batches, empty) = (batches, empty);
         scope.spawn(move || decode(prepared, &full, &used, tick));
         let mut replayed = Vec::new();
         for batch in batches {

@@ -151,7 +151,8 @@ impl<'a, S: Sink> Replay<'a, S> {
         if step.ts < self.now {
             self.counts.backward_stamps += 1;
         }
-        let ts = step.ts.max(self.now);
+        // The edges of losses may have stamps that no event has: time never goes beyond the last event.
+        let ts = step.ts.min(self.config.end_ns).max(self.now);
         if self.next_choice_ns <= ts {
             self.run_choices(ts);
         }

@@ -9,8 +9,8 @@ use ttwu_parsers::event::{ContextFlags, Event};
 pub(super) struct OpenWaking {
     /// `None` for a new task's wakeup, which is its own enqueue.
     pub wakee: Option<PidNumber>,
-    /// Its place among all steps.
-    pub step: u64,
+    /// Its place among all events.
+    pub event: u64,
     pub waking_ns: i64,
     pub waking_cpu: u32,
     pub prev_cpu: u32,
@@ -30,10 +30,10 @@ pub(super) struct OpenWaking {
 }
 
 impl OpenWaking {
-    pub fn new(wakee: Option<PidNumber>, event: &Event, prev_cpu: u32, step: u64) -> Self {
+    pub fn new(wakee: Option<PidNumber>, event: &Event, prev_cpu: u32, place: u64) -> Self {
         Self {
             wakee,
-            step,
+            event: place,
             waking_ns: event.ts,
             waking_cpu: event.cpu,
             prev_cpu,

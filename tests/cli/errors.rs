@@ -132,6 +132,21 @@ fn a_truncated_trace_is_analysed_as_far_as_it_goes() {
     assert!(text(&output.stdout).contains("CPU time"));
 }
 
+/// Losses whose stamps are damaged do not move time beyond the last event.
+#[test]
+fn nothing_takes_longer_than_the_trace() {
+    let path = fixture("trace-dat/damaged-stamps.dat");
+    let answer = super::json(&[&path.display().to_string()]);
+    let ns = |pointer: &str| answer.pointer(pointer).and_then(serde_json::Value::as_i64);
+    let span = ns("/trace/end_ns").zip(ns("/trace/start_ns"));
+    let span = span.map(|(end, start)| end - start);
+    assert!(span > Some(0));
+    for of in ["latency_ns", "queue_ns"] {
+        let longest = ns(&format!("/wakeups/{of}/max"));
+        assert!(longest > Some(0) && longest <= span, "{of}: {longest:?}");
+    }
+}
+
 #[test]
 fn losses_are_warned_of_and_not_an_error() {
     let path = fixture("perf-data/perf.lost.data");
