@@ -374,7 +374,7 @@ impl Resolver {
         };
         let queued = event.cpu != waking.waking_cpu && event.cpu == woken.target_cpu;
         let since = waking.waking_ns;
-        waking.enqueue = Some(enqueue(event, woken));
+        waking.enqueue = Some(Enqueue::of_event(event.ts, event.cpu, event.flags, woken));
         waking.vector_seen = last_vector.is_some_and(|ts| ts >= since);
         waking.behind_another =
             last_queued.is_some_and(|(waking, enqueue)| waking < since && since < enqueue);
@@ -392,7 +392,7 @@ impl Resolver {
         self.close(event.cpu);
         let number = self.next_number();
         let mut waking = OpenWaking::new(None, event, woken.target_cpu, self.events);
-        waking.enqueue = Some(enqueue(event, woken));
+        waking.enqueue = Some(Enqueue::of_event(event.ts, event.cpu, event.flags, woken));
         waking.settle_choice();
         waking.resolved = false;
         self.wakings.push_back(waking);
@@ -482,17 +482,6 @@ impl Resolver {
                 allowed: selection.allowed,
             });
         }
-    }
-}
-
-#[inline]
-fn enqueue(event: &Event, woken: &Woken) -> Enqueue {
-    Enqueue {
-        ts: event.ts,
-        cpu: event.cpu,
-        chosen: woken.target_cpu,
-        flags: event.flags,
-        recorded: true,
     }
 }
 

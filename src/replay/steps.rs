@@ -129,6 +129,20 @@ pub struct Enqueue {
     pub recorded: bool,
 }
 
+impl Enqueue {
+    /// Of a `sched_wakeup` or `sched_wakeup_new`.
+    #[inline]
+    pub fn of_event(ts: i64, cpu: u32, flags: ContextFlags, woken: &Woken) -> Self {
+        Self {
+            ts,
+            cpu,
+            chosen: woken.target_cpu,
+            flags,
+            recorded: true,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

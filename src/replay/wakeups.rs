@@ -272,7 +272,7 @@ impl<S: Sink> Replay<'_, S> {
             return;
         };
         let wakee = self.task(wakee, woken.prio);
-        let enqueue = enqueue(step, woken);
+        let enqueue = Enqueue::of_event(step.ts, step.cpu, step.flags, woken);
         match self.tasks[wakee].waking.take() {
             Some(slot) => self.enqueue_wake(slot, enqueue),
             None => self.wakeup_alone(cpu, step, wakee, enqueue),
@@ -349,7 +349,7 @@ impl<S: Sink> Replay<'_, S> {
             // `fork` left it on its parent's CPU, which is what the kernel calls its previous one.
             self.note_choice(slot, chosen, step.cpu, cpu, step.ts, false);
         }
-        let enqueue = enqueue(step, woken);
+        let enqueue = Enqueue::of_event(step.ts, step.cpu, step.flags, woken);
         self.wakes[slot].row.path = self.path(slot, Class::New, enqueue);
         self.place(slot, enqueue, Class::New);
     }
@@ -581,15 +581,5 @@ impl<S: Sink> Replay<'_, S> {
         for slot in slots {
             self.abandon_wake(slot);
         }
-    }
-}
-
-fn enqueue(step: &Step, woken: &Woken) -> Enqueue {
-    Enqueue {
-        ts: step.ts,
-        cpu: step.cpu,
-        chosen: woken.target_cpu,
-        flags: step.flags,
-        recorded: true,
     }
 }

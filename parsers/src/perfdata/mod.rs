@@ -16,6 +16,7 @@ mod features;
 mod header;
 mod index;
 mod loss;
+mod loss_edges;
 mod machine;
 mod meta;
 mod pipe;
