@@ -91,7 +91,7 @@ impl Decoder {
         }
         self.types.push(EventType {
             id: format.id,
-            system: format.system.clone(),
+            system: system_of(format).to_owned(),
             name: format.name.clone(),
         });
         let layout = Layout::resolve(format);
@@ -216,8 +216,33 @@ enum Layout {
         [Option<IntField>; 2],
         fn(CpuMask, [i64; 2]) -> Payload,
     ),
-    Select(Box<[IntField; 7]>),
+    Select(Box<SelectFields>),
     Marker(BlobField),
+}
+
+/// The group of the recorder's own probes: `ttwu`, and `ttwu_PID_START` since several recorders may run.
+const PROBES: &str = "ttwu";
+
+/// The system that an event's type goes by: that of the probes without what differs from run to run.
+fn system_of(format: &EventFormat) -> &str {
+    let system = format.system.as_str();
+    match system.strip_prefix(PROBES) {
+        Some(rest) if rest.starts_with('_') => PROBES,
+        _ => system,
+    }
+}
+
+/// The recorder leaves out what a kernel does not let it fetch.
+#[derive(Debug, Clone)]
+struct SelectFields {
+    pid: IntField,
+    prev: IntField,
+    flips: Option<IntField>,
+    flags: Option<IntField>,
+    /// Recently used CPU, number of CPUs, last wakee.
+    others: [Option<IntField>; 3],
+    /// An array of 64-bit words, and its size in bytes.
+    mask: Option<(BlobField, usize)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -252,7 +277,7 @@ impl Layout {
     fn resolve(format: &EventFormat) -> Option<Self> {
         let int = |name: &str| format.int(name);
         let comm = || format.blob("comm");
-        Some(match (format.system.as_str(), format.name.as_str()) {
+        Some(match (system_of(format), format.name.as_str()) {
             ("sched", "sched_switch") => Layout::Switch(Box::new(SwitchFields::resolve(format)?)),
             ("sched", "sched_waking") => {
                 Layout::Wake(WakeKind::Waking, WakeFields::resolve(format)?)
@@ -278,15 +303,7 @@ impl Layout {
             ),
             ("sched", "sched_process_exec") => Layout::Exec([int("pid")?, int("old_pid")?]),
             ("sched", "sched_process_exit") => Layout::Exit(int("pid")?, comm()?),
-            ("ttwu", "sel") => Layout::Select(Box::new([
-                int("pid")?,
-                int("flips")?,
-                int("prev")?,
-                int("rec")?,
-                int("flags")?,
-                int("nr")?,
-                int("last")?,
-            ])),
+            (PROBES, "sel") => Layout::Select(Box::new(SelectFields::resolve(format)?)),
             ("ftrace", "print") => Layout::Marker(format.blob("buf")?),
             ("ipi", "ipi_send_cpumask") => Layout::Mask(
                 format.blob("cpumask")?,
@@ -352,7 +369,7 @@ impl Layout {
             ("irq", "irq_handler_exit") => (["irq", "", ""], |[irq, ..]| Payload::IrqExit {
                 irq: to_i32(irq),
             }),
-            ("ttwu", "selret") => (["cpu", "", ""], |[cpu, ..]| Payload::Selected {
+            (PROBES, "selret") => (["cpu", "", ""], |[cpu, ..]| Payload::Selected {
                 cpu: to_i32(cpu),
             }),
             ("syscalls", "sys_enter_sched_setaffinity") => (["pid", "", ""], |[pid, ..]| {
@@ -405,7 +422,7 @@ impl Layout {
                 cpu_mask(mask.get(record, endian)?, endian, long_size),
                 ints(fields, record, endian)?,
             ),
-            Layout::Select(fields) => Payload::Select(selection(fields, record, endian)?),
+            Layout::Select(fields) => Payload::Select(fields.selection(record, endian, long_size)?),
             Layout::Marker(text) => {
                 Payload::Marker(crate::bytes::until_nul(text.get(record, endian)?).into())
             }
@@ -458,17 +475,50 @@ fn ints<const N: usize>(
     Some(values)
 }
 
-fn selection(fields: &[IntField; 7], record: &[u8], endian: Endian) -> Option<Selection> {
-    let [pid, flips, prev, recent, flags, allowed, last] = fields.map(|f| f.get(record, endian));
-    Some(Selection {
-        pid: to_i32(pid?),
-        flips: flips? as u32,
-        prev: to_i32(prev?),
-        recent: to_i32(recent?),
-        wake_flags: flags? as u32,
-        allowed: to_i32(allowed?),
-        last_wakee: last?.cast_unsigned(),
-    })
+impl SelectFields {
+    fn resolve(format: &EventFormat) -> Option<Self> {
+        let int = |name: &str| format.int(name);
+        let mask = format.field("mask");
+        Some(Self {
+            pid: int("pid")?,
+            prev: int("prev")?,
+            flips: int("flips"),
+            flags: int("flags"),
+            others: ["rec", "nr", "last"].map(int),
+            mask: mask.map(|field| (BlobField::new(field), field.size)),
+        })
+    }
+
+    fn selection(&self, record: &[u8], endian: Endian, long_size: usize) -> Option<Selection> {
+        let int = |field: IntField| field.get(record, endian);
+        // `None` where the record is too short, `Some(None)` where there is no such field.
+        let known = |field: Option<IntField>| match field {
+            Some(field) => int(field).map(Some),
+            None => Some(None),
+        };
+        let [recent, allowed, last_wakee] = self.others.map(known);
+        Some(Selection {
+            pid: to_i32(int(self.pid)?),
+            prev: to_i32(int(self.prev)?),
+            flips: known(self.flips)?.map(|flips| flips as u32),
+            wake_flags: known(self.flags)?.map(|flags| flags as u32),
+            recent: recent?.map_or(-1, to_i32),
+            allowed: allowed?.map_or(-1, to_i32),
+            last_wakee: last_wakee?.map_or(0, i64::cast_unsigned),
+            mask: self.mask(record, endian, long_size)?,
+        })
+    }
+
+    /// `None` where the record is too short: a mask that is cut off would forbid CPUs.
+    fn mask(&self, record: &[u8], endian: Endian, long_size: usize) -> Option<Option<CpuMask>> {
+        let Some((mask, size)) = self.mask else {
+            return Some(None);
+        };
+        let raw = mask.get(record, endian).filter(|raw| raw.len() >= size)?;
+        let mask = cpu_mask(raw, endian, long_size);
+        // What could not be read reads as zeros; there is no task without any CPU.
+        Some(Some(mask).filter(|mask| mask.count() > 0))
+    }
 }
 
 /// A kernel bit mask: an array of longs, each in the trace's byte order.
@@ -533,5 +583,134 @@ impl SwitchFields {
             next_pid: to_i32(self.next_pid.get(record, endian)?),
             next_prio: to_prio(self.next_prio.get(record, endian)?),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A probe's format: the common fields, then these, of which each says name, offset, size and sign.
+    fn probe(system: &str, name: &str, fields: &[(&str, usize, usize)]) -> EventFormat {
+        let common = [
+            ("unsigned short common_type", 0, 2),
+            ("unsigned char common_flags", 2, 1),
+            ("int common_pid", 4, 4),
+        ];
+        let mut text = format!("name: {name}\nID: 7\n");
+        for (declared, offset, size) in common.iter().chain(fields) {
+            let signed = u8::from(declared.starts_with('s') || declared.starts_with("int"));
+            text +=
+                &format!("\tfield:{declared};\toffset:{offset};\tsize:{size};\tsigned:{signed};\n");
+        }
+        EventFormat::parse(system, &text).unwrap()
+    }
+
+    /// The selection probe as the kernel lays it out, with a mask of so many words, or none.
+    fn selection(system: &str, mask: Option<&str>) -> Decoder {
+        let mut fields = vec![
+            ("unsigned long __probe_ip", 8, 8),
+            ("s32 pid", 16, 4),
+            ("u32 flips", 20, 4),
+            ("s32 prev", 24, 4),
+            ("s32 rec", 28, 4),
+            ("u32 flags", 32, 4),
+            ("s32 nr", 36, 4),
+            ("u64 last", 40, 8),
+        ];
+        if let Some(mask) = mask {
+            let words = if mask.ends_with("[2]") { 2 } else { 1 };
+            fields.push((mask, 48, 8 * words));
+        }
+        Decoder::new(&[probe(system, "sel", &fields)], Endian::Little, 8)
+    }
+
+    const SEEN: Seen = Seen {
+        ts: 5,
+        cpu: 1,
+        process: -1,
+        thread: -1,
+    };
+
+    fn record(words: &[u64]) -> Vec<u8> {
+        let mut record = vec![7, 0, 0, 0, 9, 0, 0, 0];
+        record.extend([0; 8]);
+        for int in [20_i32, 17, 3, -1, 24, 2] {
+            record.extend(int.to_le_bytes());
+        }
+        record.extend(0xffff_8880_u64.to_le_bytes());
+        words
+            .iter()
+            .for_each(|word| record.extend(word.to_le_bytes()));
+        record
+    }
+
+    fn decoded(decoder: &Decoder, words: &[u64]) -> Option<Selection> {
+        match decoder.decode_any(&record(words), &SEEN).ok()?.payload {
+            Payload::Select(selection) => Some(selection),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn selections_of_any_recorder_are_told_by_their_group() {
+        for system in ["ttwu", "ttwu_4711_123456"] {
+            let decoder = selection(system, None);
+            assert!(decoder.has("ttwu", "sel"));
+            let found = decoded(&decoder, &[]).unwrap();
+            assert_eq!((found.pid, found.prev, found.recent), (20, 3, -1));
+            assert_eq!((found.flips, found.wake_flags), (Some(17), Some(24)));
+            assert_eq!(found.allowed, 2);
+            assert_eq!((found.last_wakee, found.mask), (0xffff_8880, None));
+        }
+        let foreign = selection("ttwux", None);
+        let event = foreign.decode_any(&record(&[]), &SEEN).unwrap();
+        assert_eq!(event.payload, Payload::Other);
+        assert_eq!(foreign.types()[0].system, "ttwux");
+    }
+
+    #[test]
+    fn what_a_kernel_does_not_let_fetch_is_unknown() {
+        let fields = [("s32 pid", 16, 4), ("s32 prev", 20, 4)];
+        let decoder = Decoder::new(&[probe("ttwu_1_2", "sel", &fields)], Endian::Little, 8);
+        let found = decoded(&decoder, &[]).unwrap();
+        assert_eq!((found.pid, found.prev), (20, 17));
+        assert_eq!(
+            (found.flips, found.wake_flags, found.mask),
+            (None, None, None)
+        );
+        assert_eq!((found.recent, found.allowed), (-1, -1));
+        let fields = [("s32 pid", 16, 4)];
+        let decoder = Decoder::new(&[probe("ttwu_1_2", "sel", &fields)], Endian::Little, 8);
+        let event = decoder.decode_any(&record(&[]), &SEEN).unwrap();
+        assert_eq!(event.payload, Payload::Other);
+    }
+
+    #[test]
+    fn masks_are_read_whole_or_not_at_all() {
+        let one = selection("ttwu_1_2", Some("u64 mask"));
+        let mask = |words: &[u64]| Some(CpuMask(SmallVec::from_slice(words)));
+        assert_eq!(decoded(&one, &[0b110]).unwrap().mask, mask(&[0b110]));
+        let two = selection("ttwu_1_2", Some("u64 mask[2]"));
+        assert_eq!(decoded(&two, &[1, 2]).unwrap().mask, mask(&[1, 2]));
+        // What the kernel could not read is zeros.
+        assert_eq!(decoded(&two, &[0, 0]).unwrap().mask, None);
+        // Cut off: the record is damaged.
+        assert_eq!(decoded(&two, &[1]), None);
+    }
+
+    #[test]
+    fn other_probes_of_the_recorder_are_counted_by_name() {
+        let fields = [("u64 start", 8, 8), ("u64 end", 16, 8)];
+        let decoder = Decoder::new(&[probe("ttwu_1_2", "tlb", &fields)], Endian::Little, 8);
+        let event = decoder.decode_any(&record(&[]), &SEEN).unwrap();
+        assert_eq!(event.payload, Payload::Other);
+        assert_eq!(
+            (
+                decoder.types()[0].system.as_str(),
+                decoder.types()[0].name.as_str()
+            ),
+            ("ttwu", "tlb")
+        );
     }
 }

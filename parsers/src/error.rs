@@ -13,7 +13,9 @@ pub enum OpenError {
     },
     #[error("{path} is a folder; name the trace file inside it")]
     Directory { path: PathBuf },
-    #[error("{path} is empty")]
+    #[error(
+        "{path} is empty: nothing was recorded yet; was the recorder killed, or the disk full?"
+    )]
     Empty { path: PathBuf },
     /// Not a format that is read; `found` says what the content looks like.
     #[error(

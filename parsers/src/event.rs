@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::bytes::until_nul;
+use crate::machine_record::{CONTINUED, PREFIX};
 use crate::print_fmt::PrevState;
 
 /// A task's name as the kernel keeps it: 16 bytes, NUL-padded, not necessarily text.
@@ -76,7 +77,7 @@ fn is_format_character(c: char) -> bool {
 }
 
 /// A set of CPUs as the kernel's bit masks hold it: CPU `n` is bit `n % 64` of word `n / 64`.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct CpuMask(pub SmallVec<[u64; 4]>);
 
 impl CpuMask {
@@ -264,6 +265,22 @@ pub enum Payload {
     Other,
 }
 
+/// Whether a marker's text is a line of the machine record. It says what the machine is, not what happened then: the
+/// recorder writes it before the first event and after the last.
+pub fn is_record_line(text: &[u8]) -> bool {
+    [PREFIX, CONTINUED]
+        .iter()
+        .any(|start| text.starts_with(start.as_bytes()))
+}
+
+impl Payload {
+    /// Whether it is a line of the machine record.
+    #[inline]
+    pub fn is_record_line(&self) -> bool {
+        matches!(self, Payload::Marker(text) if is_record_line(text))
+    }
+}
+
 /// The fields that `sched_waking`, `sched_wakeup` and `sched_wakeup_new` share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wake {
@@ -273,21 +290,23 @@ pub struct Wake {
     pub target_cpu: u32,
 }
 
-/// What `select_task_rq_fair` was given and the wakee held.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What `select_task_rq_fair` was given and the wakee held, as far as the kernel let the probe fetch it.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection {
     pub pid: i32,
     /// The wakee's `wakee_flips`.
-    pub flips: u32,
+    pub flips: Option<u32>,
     /// Previous CPU.
     pub prev: i32,
-    /// Recently used CPU.
+    /// Recently used CPU; -1 if it is not known.
     pub recent: i32,
-    pub wake_flags: u32,
-    /// Number of CPUs the wakee may run on.
+    pub wake_flags: Option<u32>,
+    /// Number of CPUs the wakee may run on; -1 if it is not known.
     pub allowed: i32,
-    /// Address of the wakee's own last wakee.
+    /// Address of the wakee's own last wakee; 0 if it is not known.
     pub last_wakee: u64,
+    /// The CPUs the wakee may run on, where the probe fetched them.
+    pub mask: Option<CpuMask>,
 }
 
 #[cfg(test)]

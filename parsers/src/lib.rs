@@ -13,6 +13,8 @@ pub mod event;
 pub mod fault;
 pub mod format;
 pub mod glance;
+pub mod kernel_config;
+pub mod machine_record;
 pub mod map;
 pub mod perfdata;
 pub mod print_fmt;

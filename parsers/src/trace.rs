@@ -32,6 +32,8 @@ pub struct TraceMeta {
     pub kernel_release: Option<String>,
     pub hostname: Option<String>,
     pub arch: Option<String>,
+    /// The recorder's version as it writes it: a number for perf and trace-cmd, `ttwu 0.1.0` for this program.
+    pub recorder: Option<String>,
     /// Command line of the recorder.
     pub cmdline: Vec<String>,
     /// CPUs with a stream of their own in the file, ascending; ids may be sparse.
@@ -55,6 +57,9 @@ pub struct TraceMeta {
     pub buffers: Vec<BufferInfo>,
     /// Bytes of event data, for progress.
     pub data_bytes: u64,
+    /// Lines of the machine record that the file's header carries (`docs/machine-record.md`). Empty in a trace.dat, which
+    /// has them as events.
+    pub machine_record: Vec<String>,
     /// Things a user should know of how the file was read, each a full sentence.
     pub notes: Vec<String>,
 }

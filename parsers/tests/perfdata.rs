@@ -9,6 +9,8 @@ mod support {
 mod containers;
 #[path = "support/perf_damage.rs"]
 mod damage;
+#[path = "support/perf_early.rs"]
+mod early;
 #[path = "support/perf_losses.rs"]
 mod losses;
 #[path = "support/perf_recorded.rs"]

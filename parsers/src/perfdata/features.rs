@@ -37,7 +37,12 @@ impl Feature {
     pub const CLOCK_DATA: Self = Self(29);
     /// Linux 7.0 on.
     pub const CPU_DOMAIN_INFO: Self = Self(32);
+    /// `ttwu record`'s own: the machine record, `docs/machine-record.md`.
+    pub const MACHINE_RECORD: Self = Self(250);
 }
+
+/// Most of a machine record that is read, in bytes.
+const MOST_MACHINE_RECORD: usize = 64 << 20;
 
 /// What the features say.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -59,6 +64,8 @@ pub(super) struct Features {
     pub sample_time: Option<(u64, u64)>,
     /// The raw TRACING_DATA: event formats as trace.dat v6 has them.
     pub tracing_data: Option<Vec<u8>>,
+    /// Lines of the machine record.
+    pub machine_record: Vec<String>,
 }
 
 /// The NRCPUS feature. The document names the fields the other way round; `write_nrcpus` decides.
@@ -114,10 +121,20 @@ impl Features {
                 let (_, (_version, clockid)) = (number(), number()).parse(data)?;
                 self.clockid = Some(clockid.cast_signed());
             }
+            Feature::MACHINE_RECORD => self.machine_record = lines(data),
             _ => {}
         }
         Ok(())
     }
+}
+
+/// The lines of a text.
+fn lines(text: &[u8]) -> Vec<String> {
+    let text = text.get(..MOST_MACHINE_RECORD).unwrap_or(text);
+    text.split(|&byte| byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(|line| String::from_utf8_lossy(line).into_owned())
+        .collect()
 }
 
 /// `struct perf_header_string`: a length, and text that a NUL ends within it.
@@ -204,6 +221,17 @@ mod tests {
         }
         assert_eq!(features.hostname.unwrap_or_default(), "");
         assert_eq!(features.cmdline, Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_machine_record_is_lines_of_whatever_bytes() {
+        let mut features = Features::default();
+        let text = b"ttwu machine hz 250\n\nttwu \xff\n";
+        assert!(features.add(Feature::MACHINE_RECORD, text, Endian::Little));
+        assert_eq!(
+            features.machine_record,
+            ["ttwu machine hz 250", "ttwu \u{fffd}"]
+        );
     }
 
     #[test]

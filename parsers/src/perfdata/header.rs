@@ -146,6 +146,16 @@ impl Seekable {
         })
     }
 
+    /// Whether it tells of nothing at all: what `ttwu record` writes first.
+    pub fn is_bare(&self) -> bool {
+        self.attrs.size == 0 && self.data.size == 0 && self.features().next().is_none()
+    }
+
+    /// Whether the file is too short to have any data, or even all attributes.
+    pub fn ends_before_data(&self, file_size: usize) -> bool {
+        !self.attrs.is_whole(file_size) || self.data.offset > file_size as u64
+    }
+
     /// The features that are present, in the order of their sections.
     pub fn features(&self) -> impl Iterator<Item = Feature> + '_ {
         self.features

@@ -15,6 +15,10 @@ pub(super) struct Container {
     pub big_endian: bool,
     /// The recorder did not end properly.
     pub unfinished: bool,
+    /// The file ends before its header says that it does.
+    pub cut: bool,
+    /// The features behind the data are missing, and those in front of it are used.
+    pub early: bool,
 }
 
 impl Container {
@@ -51,6 +55,7 @@ pub(super) fn describe(
         kernel_release: features.osrelease.take(),
         hostname: features.hostname.take(),
         arch: features.arch.take(),
+        recorder: features.version.take(),
         cmdline: std::mem::take(&mut features.cmdline),
         cpus,
         complete_from_start: complete,
@@ -62,6 +67,7 @@ pub(super) fn describe(
         task_names: std::mem::take(&mut index.task_names),
         buffers: Vec::new(),
         data_bytes: index.run_bytes,
+        machine_record: std::mem::take(&mut features.machine_record),
         notes: notes(container, index, system_wide, has_cpu, has_time),
     }
 }
@@ -184,8 +190,21 @@ fn notes(
             notes.push(text);
         }
     };
+    let mut partial = |holds: bool, text: &str| note(container.early && holds, text.into());
+    partial(
+        container.cut,
+        "The file is cut off: it was read to its last whole record. The events after that are missing, and what the recorder noted at the end; copy the file again in full.",
+    );
+    partial(
+        container.unfinished && !container.cut,
+        "The recording was killed before it ended: the file was read to its last whole record. Its last moments are missing, and what the recorder would have noted at the end.",
+    );
+    partial(
+        !container.unfinished && !container.cut,
+        "The recorder was killed while it completed the file: all events are there, but not what it would have noted at the end.",
+    );
     note(
-        container.unfinished,
+        container.unfinished && !container.early,
         "`perf record` did not end properly: the file was read to its end, and says nothing of the machine.".into(),
     );
     note(

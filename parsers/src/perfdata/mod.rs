@@ -1,9 +1,9 @@
 //! perf.data: what `perf record` and `perf sched record` write, to a file or through a pipe, plain or compressed.
 //!
 //! ```text
-//! header, features ── seekable.rs ─┐
-//! records of pipe mode ── pipe.rs ─┴─► events.rs ─► index.rs ─► stream.rs ─► events in time order
-//! compressed records ── decompress.rs ──────────────────┘
+//! header, features ── seekable.rs, early.rs ─┐
+//! records of pipe mode ── pipe.rs ───────────┴─► events.rs ─► index.rs ─► stream.rs ─► events in time order
+//! compressed records ── decompress.rs ────────────────────────────┘
 //! ```
 //!
 //! Source of the format: `tools/perf/Documentation/perf.data-file-format.txt` and `include/uapi/linux/perf_event.h` of
@@ -11,6 +11,7 @@
 
 mod attr;
 mod decompress;
+mod early;
 mod events;
 mod features;
 mod header;
@@ -77,8 +78,6 @@ struct Front {
     renamed: Vec<(u64, String)>,
     /// Names of tasks that the kernel had kept before the recording.
     task_names: Vec<(i32, Vec<u8>)>,
-    /// The file ends before its header says that it does.
-    cut: bool,
     faults: FaultLog,
 }
 
@@ -125,6 +124,9 @@ impl PerfTrace {
             path: path.into(),
             source,
         })?;
+        if front.container.early && index.samples.iter().all(|&count| count == 0) {
+            return Err(nothing_recorded(path, front.container.cut));
+        }
         faults.absorb(std::mem::take(&mut index.faults));
         index.faults = faults;
         // Perf's own names come second, for they are of the recording's time.
@@ -223,6 +225,10 @@ impl Front {
             .map_err(|error| malformed(path, error.what, error.offset, error.hint))?;
         match header.layout {
             Layout::Pipe { data } => Ok(Self::read_pipe(bytes, data, header.endian)),
+            Layout::Seekable(seekable) if seekable.is_bare() => Err(nothing_recorded(path, false)),
+            Layout::Seekable(seekable) if seekable.ends_before_data(bytes.len()) => {
+                Err(nothing_recorded(path, true))
+            }
             Layout::Seekable(seekable) => Self::read_seekable(bytes, &seekable, header.endian)
                 .ok_or_else(|| {
                     malformed(
@@ -258,7 +264,6 @@ impl Front {
             },
             renamed: pipe.renamed,
             task_names: Vec::new(),
-            cut: false,
             faults,
         }
     }
@@ -267,8 +272,21 @@ impl Front {
         let attrs = seekable::read_attrs(bytes, header, endian)?;
         let unfinished = header.data.size == 0;
         let mut faults = FaultLog::default();
-        let (features, features_cut) = seekable::read_features(bytes, header, endian, &mut faults);
+        let mut features = Features::default();
+        let features_cut =
+            seekable::read_features(&mut features, bytes, header, endian, &mut faults);
         let cut = features_cut || !header.data.is_whole(bytes.len());
+        let missing = unfinished || cut || header.features().next().is_none();
+        let early = missing.then(|| early::read_features(bytes, header, endian));
+        let early = early.flatten();
+        let has_early = early.is_some();
+        if let Some(early) = early {
+            // What is there of the features at the end is newer. What is not there needs no telling any more.
+            features = early;
+            faults = FaultLog::default();
+            let mut known = FaultLog::default();
+            seekable::read_features(&mut features, bytes, header, endian, &mut known);
+        }
         let mut data = header.data.range(bytes.len())?;
         if unfinished {
             data.end = bytes.len();
@@ -281,11 +299,12 @@ impl Front {
             container: Container {
                 big_endian: endian == Endian::Big,
                 unfinished,
+                cut,
+                early: has_early,
                 ..Container::default()
             },
             renamed: Vec::new(),
             task_names: Vec::new(),
-            cut,
             faults,
         })
     }
@@ -341,7 +360,7 @@ impl Front {
                 "`perf record` was killed before it wrote the event formats, which come last, so its tracepoints cannot be decoded",
                 "record again and end it with Ctrl-C or `kill -INT`, or let it run a command",
             )
-        } else if self.cut {
+        } else if self.container.cut {
             (
                 "the file is cut off before the event formats, which come last, so its tracepoints cannot be decoded",
                 "copy it again in full",
@@ -413,6 +432,26 @@ fn u64s(raw: &[u8], endian: Endian) -> Vec<u64> {
     raw.chunks_exact(8)
         .filter_map(|word| endian.u64_at(word, 0))
         .collect()
+}
+
+/// A recording that has no event: it was killed before its first, or cut off before it.
+fn nothing_recorded(path: &Path, cut: bool) -> OpenError {
+    let (what, hint) = if cut {
+        (
+            "the file is cut off before its first event",
+            "copy it again in full, or record again",
+        )
+    } else {
+        (
+            "nothing was recorded yet",
+            "the recording was killed before its first events were written; record again",
+        )
+    };
+    OpenError::Unusable {
+        path: path.into(),
+        what: what.into(),
+        hint: hint.into(),
+    }
 }
 
 fn malformed(path: &Path, what: &str, offset: u64, hint: &str) -> OpenError {

@@ -42,18 +42,18 @@ pub(super) fn read_attrs(bytes: &[u8], header: &Seekable, endian: Endian) -> Opt
     Some(attrs)
 }
 
-/// The features, and whether the file is too short for them. Their sections are listed right behind the data, one for
-/// each bit that is set.
+/// Adds the features behind the data, and tells whether the file is too short for them. Their sections are listed right
+/// behind the data, one for each bit that is set.
 pub(super) fn read_features(
+    features: &mut Features,
     bytes: &[u8],
     header: &Seekable,
     endian: Endian,
     faults: &mut FaultLog,
-) -> (Features, bool) {
-    let mut features = Features::default();
+) -> bool {
     let mut cut = false;
     if header.data.size == 0 {
-        return (features, cut);
+        return cut;
     }
     let list = header.data.offset.saturating_add(header.data.size);
     let mut at = usize::try_from(list).unwrap_or(usize::MAX);
@@ -83,5 +83,5 @@ pub(super) fn read_features(
             });
         }
     }
-    (features, cut)
+    cut
 }

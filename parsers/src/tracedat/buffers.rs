@@ -27,6 +27,8 @@ pub(crate) struct Buffer {
     pub codec: Option<Codec>,
     /// Ascending by CPU, one each.
     pub cpus: Vec<Area>,
+    /// Where the data of those CPUs goes on, in its order; only in a recording that did not end.
+    pub more: Vec<Area>,
 }
 
 /// Where the data of one CPU lies.
@@ -65,10 +67,8 @@ impl Buffer {
 
     /// Bytes of data in the file.
     pub fn bytes(&self, file: &[u8]) -> u64 {
-        let sizes = self
-            .cpus
-            .iter()
-            .map(|area| self.data(file, area).len() as u64);
+        let areas = self.cpus.iter().chain(&self.more);
+        let sizes = areas.map(|area| self.data(file, area).len() as u64);
         sizes.fold(0, u64::saturating_add)
     }
 
@@ -77,10 +77,22 @@ impl Buffer {
         let data = self.data(file, area);
         let page_size = usize::try_from(self.page_size).unwrap_or(usize::MAX);
         match self.codec {
-            None => Pages::plain(data, area.offset, area.cpu, page_size),
+            None => {
+                let more = self.more.iter().filter(|more| more.cpu == area.cpu);
+                let more = more.map(|more| (more.offset, self.data(file, more)));
+                Pages::plain(data, area.offset, area.cpu, page_size).followed_by(more.collect())
+            }
             Some(codec) => {
                 Pages::compressed(data, area.offset, area.cpu, page_size, self.endian, codec)
             }
+        }
+    }
+
+    /// Adds an area behind those that its CPU has.
+    pub fn extend(&mut self, area: Area) {
+        match self.cpus.iter().any(|known| known.cpu == area.cpu) {
+            true => self.more.push(area),
+            false => self.cpus.push(area),
         }
     }
 
@@ -112,6 +124,7 @@ pub(crate) fn of_sections(option: &BufferOption, file: &Sections<'_>) -> Result<
         endian: file.endian,
         codec: None,
         cpus: Vec::new(),
+        more: Vec::new(),
     };
     for _ in 0..cursor.u32()? {
         buffer.cpus.push(Area {
@@ -189,6 +202,7 @@ fn table(cursor: &mut Cursor<'_>, cpus: u32, page_size: u32) -> Result<Buffer, D
         endian: cursor.endian,
         codec: None,
         cpus: Vec::new(),
+        more: Vec::new(),
     };
     for cpu in 0..cpus {
         buffer.cpus.push(Area {

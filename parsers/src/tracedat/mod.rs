@@ -9,6 +9,7 @@ mod compress;
 mod cpustat;
 mod cursor;
 mod header;
+mod journal;
 mod merge;
 mod open;
 mod options;

@@ -7,6 +7,7 @@ use super::buffers::{self, Buffer};
 use super::clock::Stamps;
 use super::cursor::{Cursor, Damage};
 use super::header::{Header, HeaderError, Layout};
+use super::journal;
 use super::options::{OptionId, Options};
 use super::page::{Missed, PageLayout};
 use super::pages::NextPage;
@@ -28,6 +29,8 @@ struct Contents {
     options: Options,
     buffers: Vec<Buffer>,
     notes: Vec<String>,
+    /// A recording of `ttwu record` that did not end.
+    unfinished: bool,
 }
 
 /// Why a file cannot be opened, before its path is known.
@@ -123,9 +126,16 @@ fn read(bytes: Bytes, wanted: &OpenOptions) -> Result<DatTrace, Refusal> {
         kernel_release: contents.options.uname.as_deref().and_then(release),
         hostname: contents.options.uname.as_deref().and_then(hostname),
         arch: contents.options.uname.as_deref().and_then(machine),
+        recorder: contents.options.recorder.clone(),
         cmdline: Vec::new(),
         cpus: buffer.cpus.iter().map(|area| area.cpu).collect(),
-        complete_from_start: complete(&buffer, &contents.options, layout, &bytes),
+        complete_from_start: complete(
+            &buffer,
+            &contents.options,
+            contents.unfinished,
+            layout,
+            &bytes,
+        ),
         topology: None,
         system_wide: true,
         has_cpu: true,
@@ -134,6 +144,7 @@ fn read(bytes: Bytes, wanted: &OpenOptions) -> Result<DatTrace, Refusal> {
         task_names: contents.cmdlines,
         data_bytes: buffer.bytes(&bytes),
         buffers: infos,
+        machine_record: Vec::new(),
         notes: contents.notes,
     };
     Ok(DatTrace {
@@ -175,6 +186,7 @@ fn of_blocks(file: &[u8]) -> Result<Contents, Refusal> {
         options,
         buffers,
         notes,
+        unfinished: false,
     })
 }
 
@@ -188,6 +200,7 @@ fn of_sections(file: &Sections<'_>, first: u64) -> Result<Contents, Refusal> {
         options,
         buffers: Vec::new(),
         notes: Vec::new(),
+        unfinished: false,
     };
     for option in &contents.options.buffers {
         match buffers::of_sections(option, file) {
@@ -196,6 +209,24 @@ fn of_sections(file: &Sections<'_>, first: u64) -> Result<Contents, Refusal> {
                 .notes
                 .push(damaged("A buffer was left out", &damage)),
         }
+    }
+    contents.unfinished = journal::is_unfinished(contents.options.recorder.as_deref());
+    if contents.unfinished {
+        let extents = std::mem::take(&mut contents.buffers);
+        contents.buffers = journal::join(extents, file.file);
+        if contents
+            .buffers
+            .iter()
+            .all(|buffer| buffer.bytes(file.file) == 0)
+        {
+            return Err(unusable(
+                "nothing was recorded yet",
+                "`ttwu record` was killed before its first events were written; record again",
+            ));
+        }
+        contents.notes.push(
+            "`ttwu record` was killed: the recording's last moments, and what comes at its end, are missing.".into(),
+        );
     }
     if contents.buffers.is_empty() {
         // Without the table of data, the damage that hid it is the reason.
@@ -371,13 +402,21 @@ fn overwritten(buffer: &Buffer, options: &Options) -> Option<String> {
     })
 }
 
-/// CPUs whose stats say that nothing was lost, and whose first page says the same.
-fn complete(buffer: &Buffer, options: &Options, layout: PageLayout, file: &[u8]) -> Vec<u32> {
+/// CPUs whose stats say that nothing was lost, and whose first page says the same. `ttwu record` always has the kernel
+/// tell losses in the pages, so that without stats its first page is proof enough.
+fn complete(
+    buffer: &Buffer,
+    options: &Options,
+    unfinished: bool,
+    layout: PageLayout,
+    file: &[u8],
+) -> Vec<u32> {
     let proven = |cpu: u32| {
-        options
-            .cpustats
-            .iter()
-            .any(|stat| stat.cpu == cpu && stat.buffer == buffer.name && stat.lossless())
+        unfinished
+            || options
+                .cpustats
+                .iter()
+                .any(|stat| stat.cpu == cpu && stat.buffer == buffer.name && stat.lossless())
     };
     let starts_whole = |area: &buffers::Area| {
         let mut pages = buffer.pages(file, area);

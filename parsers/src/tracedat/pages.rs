@@ -1,5 +1,7 @@
 //! The pages of one CPU, one after the other: lent by the map, or decompressed chunk by chunk.
 
+use std::collections::VecDeque;
+
 use super::compress::{Codec, Inflater};
 use crate::bytes::Endian;
 use crate::fault::FaultLog;
@@ -15,6 +17,10 @@ pub(crate) struct Pages<'a> {
     end: usize,
     /// Offset, for messages, of the source's first byte: in the file, or in the decompressed data.
     base: u64,
+    /// Stretches of the file that come after this one, each with its offset.
+    more: VecDeque<(u64, &'a [u8])>,
+    /// Bytes of the stretches before this one.
+    before: u64,
 }
 
 #[derive(Debug)]
@@ -74,7 +80,15 @@ impl<'a> Pages<'a> {
             start: 0,
             end: 0,
             base,
+            more: VecDeque::new(),
+            before: 0,
         }
+    }
+
+    /// The pages go on at other places of the file.
+    pub fn followed_by(mut self, more: VecDeque<(u64, &'a [u8])>) -> Self {
+        self.more = more;
+        self
     }
 
     pub fn page_size(&self) -> usize {
@@ -98,7 +112,7 @@ impl<'a> Pages<'a> {
     /// Bytes of the file that have been read.
     pub fn bytes_done(&self) -> u64 {
         match &self.source {
-            Source::Plain(_) => self.end as u64,
+            Source::Plain(_) => self.before.saturating_add(self.end as u64),
             Source::Chunks(chunks) => chunks.at.min(chunks.data.len()) as u64,
         }
     }
@@ -115,7 +129,13 @@ impl<'a> Pages<'a> {
                 return NextPage::Page { lost };
             }
             let Source::Chunks(chunks) = &mut self.source else {
-                return NextPage::End;
+                let Some((offset, data)) = self.more.pop_front() else {
+                    return NextPage::End;
+                };
+                self.before = self.before.saturating_add(length as u64);
+                (self.source, self.base) = (Source::Plain(data), offset);
+                (self.start, self.end) = (0, 0);
+                continue;
             };
             self.base = self.base.saturating_add(length as u64);
             (self.start, self.end) = (0, 0);

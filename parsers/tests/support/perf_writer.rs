@@ -281,6 +281,62 @@ impl PerfFile {
         file
     }
 
+    /// As `ttwu record` writes it: a copy of the features, as records, in front of the data. Feature 250 comes in pieces.
+    pub fn with_early(&self, data: Vec<u8>, finished: bool) -> Vec<u8> {
+        let order = self.order;
+        let ids: Vec<u8> = self
+            .attrs
+            .iter()
+            .flat_map(|a| a.ids.iter().flat_map(|&id| order.u64(id)))
+            .collect();
+        let stride = self.attr_size + 16;
+        let attrs_at = 104 + ids.len();
+        let mut body = ids;
+        let mut ids_at = 104;
+        for attr in &self.attrs {
+            body.extend(attr.bytes(order, self.attr_size));
+            body.extend(order.u64(ids_at));
+            body.extend(order.u64(attr.ids.len() as u64 * 8));
+            ids_at += attr.ids.len() as u64 * 8;
+        }
+        body.extend(self.early_records());
+        let data_at = 104 + body.len();
+        let size = if finished { data.len() } else { 0 };
+        let mut bits = [0_u64; 4];
+        for (bit, _) in self.features.iter().filter(|_| finished) {
+            bits[*bit as usize / 64] |= 1 << (bit % 64);
+        }
+        let attrs_size = stride * self.attrs.len();
+        let words =
+            [104, stride, attrs_at, attrs_size, data_at, size, 0, 0].map(|word| word as u64);
+        let mut file = order.u64(u64::from_le_bytes(*b"PERFILE2"));
+        file.extend(words.iter().chain(&bits).flat_map(|&word| order.u64(word)));
+        file.extend([body, data].concat());
+        if finished {
+            file.extend(self.feature_sections(file.len()));
+        }
+        file
+    }
+
+    fn early_records(&self) -> Vec<u8> {
+        let order = self.order;
+        let mut records = Vec::new();
+        for (bit, content) in &self.features {
+            if *bit == 1 {
+                let padded = content.len().next_multiple_of(8);
+                records.extend(self.record(66, 0, &order.u32(padded as u32)));
+                records.extend(content);
+                records.resize(records.len() + padded - content.len(), 0);
+                continue;
+            }
+            for piece in content.chunks(30) {
+                let payload = [order.u64(u64::from(*bit)), piece.to_vec()].concat();
+                records.extend(self.record(80, 0, &payload));
+            }
+        }
+        records
+    }
+
     fn feature_sections(&self, at: usize) -> Vec<u8> {
         let mut features = self.features.clone();
         features.sort_by_key(|(bit, _)| *bit);

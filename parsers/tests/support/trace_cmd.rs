@@ -193,10 +193,10 @@ fn compare(event: &Event, line: &Line<'_>, modern: bool) -> usize {
         }
         Payload::Select(s) => same(&[
             ("pid", i64::from(s.pid)),
-            ("flips", i64::from(s.flips)),
+            ("flips", s.flips.map_or(-1, i64::from)),
             ("prev", i64::from(s.prev)),
             ("rec", i64::from(s.recent)),
-            ("flags", i64::from(s.wake_flags)),
+            ("flags", s.wake_flags.map_or(-1, i64::from)),
             ("nr", i64::from(s.allowed)),
             ("last", s.last_wakee.cast_signed()),
         ]),
