@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use ttwu_parsers::error::OpenError;
-use ttwu_parsers::topology::{TopologyError, TopologyFacts, facts_from_marker};
+use ttwu_parsers::machine_record::MachineRecord;
+use ttwu_parsers::topology::{TopologyError, TopologyFacts, parse_spec};
 use ttwu_parsers::trace::{OpenOptions, Trace};
 
 use crate::replay::cpuset::CpuMap;
@@ -12,6 +13,7 @@ use crate::replay::ledger::Window;
 use crate::replay::model::KernelModel;
 use crate::replay::resolver::{Recorded, Resolver};
 use crate::replay::rows::Sink;
+use crate::replay::snapshot::Snapshot;
 use crate::replay::steps::Batch;
 use crate::replay::survey::{Survey, survey};
 use crate::replay::words::Reading;
@@ -32,6 +34,8 @@ pub struct RunOptions {
     pub settle_ns: i64,
     pub readings: Vec<Reading>,
     pub kernel_model: Option<(u32, u32)>,
+    /// Judge the recorder's own threads as any other task.
+    pub include_recorder: bool,
 }
 
 impl Default for RunOptions {
@@ -44,6 +48,7 @@ impl Default for RunOptions {
             settle_ns: DEFAULT_SETTLE_NS,
             readings: vec![Reading::Seen, Reading::Any],
             kernel_model: None,
+            include_recorder: false,
         }
     }
 }
@@ -112,6 +117,7 @@ pub struct Prepared {
     pub path: PathBuf,
     pub trace: Trace,
     pub survey: Survey,
+    pub record: MachineRecord,
     pub machine: Machine,
     pub config: Config,
 }
@@ -131,29 +137,32 @@ pub fn open(path: &Path, options: &RunOptions, tick: Tick) -> Result<(Trace, Sur
     Ok((trace, survey))
 }
 
+/// What the recording says of its machine: in a perf.data's header, or in markers.
+pub fn machine_record(trace: &Trace, survey: &Survey) -> MachineRecord {
+    let in_header = trace.meta().machine_record.iter();
+    let in_markers = survey.record_lines.iter().map(|(_, line)| line);
+    MachineRecord::parse(in_header.chain(in_markers).map(String::as_str))
+}
+
 /// The topology of a trace: what it carries, what the user gives, or unknown.
 pub fn resolve_topology(
     trace: &Trace,
     survey: &Survey,
+    record: &MachineRecord,
     wanted: Option<&str>,
 ) -> Result<Topology, TopologyError> {
-    let carried = carried_topology(trace, survey);
+    let carried = carried_topology(trace, record);
     topology::resolve(wanted, carried, &survey.cpu_ids())
 }
 
-/// What the trace itself says of its machine: `ttwu` markers before perf's header.
-fn carried_topology(trace: &Trace, survey: &Survey) -> Option<(TopologyFacts, String)> {
-    let mut lines = survey
-        .markers
-        .iter()
-        .map(|(_, text)| text.as_str())
-        .filter(|text| text.starts_with(ttwu_parsers::topology::MARKER))
-        .peekable();
-    if lines.peek().is_some() {
-        let text: Vec<&str> = lines.collect();
-        if let Some(Ok(facts)) = facts_from_marker(&text.join("\n")) {
-            return Some((facts, "markers in the trace".to_owned()));
-        }
+/// What the trace itself says of its machine: the machine record before perf's header.
+fn carried_topology(trace: &Trace, record: &MachineRecord) -> Option<(TopologyFacts, String)> {
+    if let Some(Ok(facts)) = record.topology.as_deref().map(parse_spec) {
+        let source = match record.recorder {
+            Some(_) => "the machine record in the trace",
+            None => "markers in the trace",
+        };
+        return Some((facts, source.to_owned()));
     }
     let facts = trace.meta().topology.as_ref()?.facts().ok()?;
     Some((facts, "the perf.data header".to_owned()))
@@ -163,16 +172,18 @@ fn carried_topology(trace: &Trace, survey: &Survey) -> Option<(TopologyFacts, St
 pub fn prepare(path: &Path, options: &RunOptions, tick: Tick) -> Result<Prepared, RunError> {
     let (trace, survey) = open(path, options, tick)?;
     check_usable(path, &trace, &survey)?;
-    let topology = resolve_topology(&trace, &survey, options.topology.as_deref())?;
+    let record = machine_record(&trace, &survey);
+    let topology = resolve_topology(&trace, &survey, &record, options.topology.as_deref())?;
     let machine = Machine {
         cpus: CpuMap::new(survey.cpu_ids()),
         topology,
     };
-    let config = configure(&trace, &survey, &machine, options)?;
+    let config = configure(&trace, &survey, &record, &machine, options)?;
     Ok(Prepared {
         path: path.to_owned(),
         trace,
         survey,
+        record,
         machine,
         config,
     })
@@ -239,6 +250,7 @@ fn found_events(trace: &Trace, survey: &Survey) -> String {
 fn configure(
     trace: &Trace,
     survey: &Survey,
+    record: &MachineRecord,
     machine: &Machine,
     options: &RunOptions,
 ) -> Result<Config, RunError> {
@@ -265,7 +277,23 @@ fn configure(
         model,
         known_from_start,
         online_cpus: machine.cpus.len(),
+        snapshot: snapshot(record, survey),
+        include_recorder: options.include_recorder,
     })
+}
+
+/// What the record says of the tasks that the trace shows.
+fn snapshot(record: &MachineRecord, survey: &Survey) -> Snapshot {
+    let mut snapshot = Snapshot::default();
+    for group in &record.threads {
+        let shown = group.tids.iter();
+        let shown = shown.filter(|tid| survey.sightings.contains_key(tid));
+        snapshot.allow(shown, &group.mask.to_vec());
+    }
+    if let Some(recorder) = &record.recorder {
+        snapshot.name_recorder(recorder.tids.iter());
+    }
+    snapshot
 }
 
 fn window(
@@ -365,5 +393,37 @@ fn decode(prepared: &Prepared, full: &Sender<Batch>, used: &Receiver<Vec<Batch>>
             tick(done.saturating_sub(told));
             told = done;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::survey::Sighting;
+
+    #[test]
+    fn the_record_tells_of_the_threads_that_the_trace_shows() {
+        let record = MachineRecord::parse([
+            "ttwu threads mask=1 policy=other prio=0 nice=0 cgroup=/ tids=10-19,30",
+            "ttwu threads mask=0-1 policy=fifo prio=5 nice=0 cgroup=/ tids=20-29",
+            "ttwu recorder version=1 backend=ftrace tids=40-42",
+        ]);
+        let mut survey = Survey::default();
+        let sighting = Sighting {
+            cpu: 0,
+            first_ns: 0,
+            last_ns: 9,
+        };
+        for pid in [11, 20, 41, 50] {
+            survey.sightings.entry(pid).or_default().push(sighting);
+        }
+        let snapshot = snapshot(&record, &survey);
+        assert!(snapshot.names_recorder());
+        assert_eq!(snapshot.mask(11), Some(&[1][..]));
+        assert_eq!(snapshot.mask(20), Some(&[0, 1][..]));
+        // Not shown, and not recorded.
+        assert_eq!((snapshot.mask(12), snapshot.mask(50)), (None, None));
+        let nothing = super::snapshot(&MachineRecord::default(), &survey);
+        assert!(!nothing.names_recorder());
     }
 }

@@ -96,6 +96,21 @@ pub struct TraceFacts {
     pub lost_events: u64,
     pub cpus: Vec<u32>,
     pub topology: TopologyFacts,
+    pub recorder: Known<RecorderFacts>,
+}
+
+/// What the recorder's own threads did.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct RecorderFacts {
+    /// Its threads that the trace shows.
+    pub tasks: u64,
+    pub running_ns: i64,
+    pub running_share: f64,
+    /// Wakeups that they made or received.
+    pub wakeups: u64,
+    pub waits: u64,
+    /// Whether `sis`, `pairs` and `tasks` are without them, and their waits have the verdict `recorder`.
+    pub left_out: bool,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -151,6 +166,7 @@ pub struct Wakeups {
     pub cross_llc_share: Known<f64>,
     pub smt_shared: Known<u64>,
     pub probe_check: Known<ProbeCheck>,
+    pub probed: Known<Probed>,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -172,6 +188,18 @@ pub struct ProbeCheck {
     pub checked: u64,
     pub prev_equal: u64,
     pub chosen_equal: u64,
+}
+
+/// What the kernel itself held as it chose CPUs, by its probes.
+#[derive(Debug, Clone, Serialize)]
+pub struct Probed {
+    pub selections: u64,
+    /// Made for a waker that said it was about to sleep (WF_SYNC).
+    pub sync: Known<u64>,
+    /// With the CPUs that the wakee might run on.
+    pub masks: u64,
+    /// The highest `wakee_flips` of a wakee.
+    pub flips_max: Known<u32>,
 }
 
 #[derive(Debug, Clone, Serialize)]

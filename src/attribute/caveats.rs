@@ -199,6 +199,12 @@ fn contradictions(facts: &Facts) -> Vec<String> {
         some(counts.wakings_without_wakeup, |n| {
             format!("{} no sched_wakeup after", lacks(n, "sched_waking"))
         }),
+        some(counts.masks_refuted, |n| {
+            format!(
+                "{} seen on CPUs that the machine record does not allow: what it says of affinity counts only up to then",
+                were(n, "task")
+            )
+        }),
         some(counts.backward_stamps, |n| {
             format!("{} older than the one before, and taken as simultaneous", stamped(n))
         }),

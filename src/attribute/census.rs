@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use super::answer::Quantiles;
 use super::blocks::{Block, NO_NUMBER, NO_TIME};
 use super::durations::{Durations, quantiles};
-use super::scope::Scope;
+use super::scope::Rows;
 
 /// What one wakeup was, in codes; `None` where the table has null.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -149,11 +149,11 @@ struct Scratch {
 }
 
 impl Census {
-    /// Goes through the wakeups of a scope.
-    pub fn take(scope: &Scope) -> PolarsResult<Self> {
+    /// Goes through the wakeups among these that count.
+    pub fn take(rows: Rows) -> PolarsResult<Self> {
         let keys = KEY.iter().map(|(name, _)| *name);
         let columns: Vec<&str> = keys.chain(DURATIONS).chain(["waker_cpu"]).collect();
-        let (census, _) = scope.wakeups().counted().fold(
+        let (census, _) = rows.counted().fold(
             &columns,
             <(Census, Scratch)>::default,
             |(census, scratch), block| census.block(block, scratch),

@@ -141,7 +141,7 @@ fn cost_of_ten_million_events() {
     };
     let mut census = super::census::Census::default();
     timed("census", &mut || {
-        census = super::census::Census::take(&scope).unwrap()
+        census = super::census::Census::take(scope.wakeups()).unwrap()
     });
     timed("wakeups", &mut || {
         drop(super::wakeups::wakeups(&scope, &mut census))

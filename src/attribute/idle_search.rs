@@ -17,19 +17,20 @@ pub const MISSED: [Verdict; 5] = [
     Verdict::OtherLlc,
 ];
 
-/// The idle search of the wakeups that count.
-pub fn idle_search(scope: &Scope, census: &Census) -> Sis {
-    let selections = census.count(selected);
-    let success = census.count(succeeded);
+/// The idle search of the wakeups that count, but for some of them.
+pub fn idle_search(scope: &Scope, census: &Census, left_out: &Census) -> Sis {
+    let count = |of: &dyn Fn(&Kind) -> bool| census.count(of) - left_out.count(of);
+    let selections = count(&selected);
+    let success = count(&succeeded);
     let unseen = "a trace does not show which runqueues the kernel looked at";
     Sis {
         selections,
         success,
-        fast_success: census.count(|kind| succeeded(kind) && is_near(kind)),
+        fast_success: count(&|kind| succeeded(kind) && is_near(kind)),
         failures: selections - success,
         missed: with_llcs(scope, || {
             by_word(&MISSED, Verdict::as_str, |verdict| {
-                scope.readings(|reading| census.count(|kind| missed(kind, reading, verdict)))
+                scope.readings(|reading| count(&|kind| missed(kind, reading, verdict)))
             })
         }),
         scanned: Known::unknown(unseen),

@@ -17,6 +17,8 @@ mod ledger;
 mod migrations;
 mod pairs;
 mod quantiles;
+#[cfg(test)]
+mod recorder_tests;
 mod resample;
 mod scope;
 mod stack_spread;
@@ -92,9 +94,11 @@ fn answer_within(scope: &Scope, selection: &Selection) -> Result<Answer, AnswerE
     let ledger = ledger::ledger(scope)?;
     // The questions that go through all rows, on two processors.
     let of_wakeups = || -> Result<_, PolarsError> {
-        let mut census = Census::take(scope)?;
+        let mut census = Census::take(scope.wakeups())?;
         let wakeups = wakeups::wakeups(scope, &mut census);
-        Ok((wakeups, idle_search::idle_search(scope, &census)))
+        let left_out = scope.wakeups_of_recorder().map(Census::take);
+        let left_out = left_out.transpose()?.unwrap_or_default();
+        Ok((wakeups, idle_search::idle_search(scope, &census, &left_out)))
     };
     let of_the_rest = || -> Result<_, PolarsError> {
         Ok((

@@ -125,6 +125,7 @@ fn ranked(scope: &Scope, pairs: FxHashMap<(u32, u32), Worst>) -> Vec<Worst> {
     let mut worst: Vec<Worst> = pairs
         .into_iter()
         .filter(|(_, pair)| pair.wakeups > 0 || pair.wait_ns > 0)
+        .filter(|((waker, wakee), _)| !scope.leaves_out(*waker) && !scope.leaves_out(*wakee))
         .map(|((waker, wakee), pair)| Worst {
             waker,
             wakee,

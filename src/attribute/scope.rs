@@ -75,6 +75,8 @@ pub struct Scope<'a> {
     tables: &'a Tables,
     cpus: Option<Arc<[bool]>>,
     tasks: Option<Arc<[bool]>>,
+    /// The recorder's threads, where they are left out of the causes.
+    recorder: Option<Arc<[bool]>>,
     /// The window is the whole trace: every row lies in it.
     whole: bool,
     pub top: usize,
@@ -97,6 +99,7 @@ impl<'a> Scope<'a> {
         Ok(Self {
             cpus: selection.cpus.as_deref().map(members),
             tasks,
+            recorder: recorder(&facts, tables)?,
             whole: window.closed
                 && window.from_ns <= facts.config.start_ns
                 && window.to_ns >= facts.config.end_ns,
@@ -112,6 +115,27 @@ impl<'a> Scope<'a> {
             filter: self.selected("wakee", "chosen_cpu"),
             ..self.every_wakeup()
         }
+    }
+
+    /// Those of them that the recorder's threads made or received, where these are left out.
+    pub fn wakeups_of_recorder(&self) -> Option<Rows<'_>> {
+        let of = |column| Some(is_member(column, self.recorder.clone()?));
+        let theirs = of("waker")?.or(of("wakee")?);
+        let rows = self.wakeups();
+        let filter = match rows.filter {
+            Some(filter) => filter.and(theirs),
+            None => theirs,
+        };
+        Some(Rows {
+            filter: Some(filter),
+            ..rows
+        })
+    }
+
+    /// Whether a task is left out of the causes.
+    pub fn leaves_out(&self, task: u32) -> bool {
+        let recorder = self.recorder.as_ref();
+        recorder.is_some_and(|set| set.get(task as usize).copied().unwrap_or(false))
     }
 
     /// Goes through all wakeups, whatever tasks and CPUs are selected.
@@ -167,9 +191,13 @@ impl<'a> Scope<'a> {
         self.tables.lazy(Table::Tasks)
     }
 
-    /// The selected tasks.
+    /// The selected tasks, but for those that are left out.
     pub fn tasks(&self) -> PolarsResult<LazyFrame> {
         let tasks = self.tables.lazy(Table::Tasks)?;
+        let tasks = match &self.recorder {
+            Some(set) => tasks.filter(is_member("task", set.clone()).not()),
+            None => tasks,
+        };
         Ok(match &self.tasks {
             Some(set) => tasks.filter(is_member("task", set.clone())),
             None => tasks,
@@ -322,6 +350,17 @@ pub fn is_member(column: &str, set: Arc<[bool]>) -> Expr {
         },
         |_, field| Ok(Field::new(field.name().clone(), DataType::Boolean)),
     )
+}
+
+/// The recorder's threads, unless they are to be treated as any other task.
+fn recorder(facts: &Facts, tables: &Tables) -> PolarsResult<Option<Arc<[bool]>>> {
+    if facts.config.include_recorder || facts.counts.recorder.tasks == 0 {
+        return Ok(None);
+    }
+    let tasks = tables.lazy(Table::Tasks)?.filter(col("recorder"));
+    let tasks = tasks.select([col("task")]).collect()?;
+    let ids: Vec<u32> = tasks.column("task")?.u32()?.iter().flatten().collect();
+    Ok(Some(members(&ids)))
 }
 
 /// The tasks that a pattern means: a number is a pid, anything else a glob over names.

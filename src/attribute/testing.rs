@@ -7,6 +7,7 @@ use crate::replay::ledger::Window;
 use crate::replay::model::KernelModel;
 use crate::replay::resolver::Recorded;
 use crate::replay::rows::{CpuRow, MigrationRow, Sink, TaskId, TaskRow, WaitRow, WakeupRow};
+use crate::replay::snapshot::Snapshot;
 use crate::replay::survey::Survey;
 use crate::replay::words::{Class, MigrationKind, Origin, Pair, Path, Reading, Verdict, Waker};
 use crate::replay::{Config, Counts, Machine};
@@ -48,6 +49,8 @@ pub fn wakeup() -> WakeupRow {
         overlap_ns: None,
         overlap_censored: false,
         probed: None,
+        sync: None,
+        flips: None,
         in_window: true,
     }
 }
@@ -90,6 +93,7 @@ pub fn task(id: u32, pid: i32, name: &str) -> TaskRow {
         wakeups_made: 0,
         wakeups_received: 0,
         seen_cpus: 1,
+        recorder: false,
     }
 }
 
@@ -217,6 +221,8 @@ fn config(types: &[EventType], survey: &Survey) -> Config {
         model: KernelModel::detect(Some((6, 12)), None, types),
         known_from_start: Vec::new(),
         online_cpus: 4,
+        snapshot: Snapshot::default(),
+        include_recorder: false,
     }
 }
 
@@ -231,6 +237,7 @@ fn meta() -> TraceMeta {
         kernel_release: Some("6.12.0".to_owned()),
         hostname: None,
         arch: None,
+        recorder: None,
         cmdline: Vec::new(),
         cpus: vec![0, 1, 2, 3],
         complete_from_start: Vec::new(),
@@ -243,6 +250,7 @@ fn meta() -> TraceMeta {
         buffers: Vec::new(),
         data_bytes: 0,
         notes: Vec::new(),
+        machine_record: Vec::new(),
     }
 }
 

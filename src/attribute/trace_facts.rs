@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::answer::{Known, TopologyFacts, TraceFacts};
+use super::answer::{Known, RecorderFacts, TopologyFacts, TraceFacts};
 use super::scope::Facts;
 use crate::topology::Topology;
 use ttwu_parsers::event::escape;
@@ -25,7 +25,24 @@ pub fn trace_facts(facts: &Facts) -> TraceFacts {
         lost_events: lost_events(facts),
         cpus: facts.machine.cpus.ids().to_vec(),
         topology: topology_facts(facts.topology()),
+        recorder: recorder(facts),
     }
+}
+
+fn recorder(facts: &Facts) -> Known<RecorderFacts> {
+    if !facts.config.snapshot.names_recorder() {
+        return Known::unknown("the trace does not name its recorder's threads");
+    }
+    let did = facts.counts.recorder;
+    let cpu_time = facts.config.window.duration_ns() as f64 * facts.machine.cpus.len() as f64;
+    Known::Value(RecorderFacts {
+        tasks: did.tasks,
+        running_ns: did.running_ns,
+        running_share: did.running_ns as f64 / cpu_time.max(1.0),
+        wakeups: did.wakeups,
+        waits: did.waits,
+        left_out: !facts.config.include_recorder,
+    })
 }
 
 /// Events lost on any CPU, as far as they are counted.

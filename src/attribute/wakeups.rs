@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::answer::{ByDistance, ByWord, Known, LatencyByDistance, ProbeCheck, Quantiles, Wakeups};
+use super::answer::{
+    ByDistance, ByWord, Known, LatencyByDistance, ProbeCheck, Probed, Quantiles, Wakeups,
+};
 use super::census::{Census, Kind, ToldBy, WORDS};
 use super::ledger::with_llcs;
 use super::scope::Scope;
@@ -59,6 +61,7 @@ pub fn wakeups(scope: &Scope, census: &mut Census) -> Wakeups {
         cross_llc_share: cross_llc_share(scope, census),
         smt_shared: smt_shared(scope, census),
         probe_check: probe_check(scope),
+        probed: probed(scope),
     }
 }
 
@@ -139,11 +142,32 @@ fn smt_shared(scope: &Scope, census: &Census) -> Known<u64> {
 fn probe_check(scope: &Scope) -> Known<ProbeCheck> {
     let counts = scope.facts.counts;
     match counts.probes_checked {
-        0 => Known::unknown("the trace holds no probe of select_task_rq_fair"),
+        0 => Known::unknown(NO_PROBE),
         checked => Known::Value(ProbeCheck {
             checked,
             prev_equal: counts.probes_prev_equal,
             chosen_equal: counts.probes_chosen_equal,
         }),
     }
+}
+
+const NO_PROBE: &str = "the trace holds no probe of select_task_rq_fair";
+
+fn probed(scope: &Scope) -> Known<Probed> {
+    let counts = scope.facts.counts;
+    if counts.probes_checked == 0 {
+        return Known::unknown(NO_PROBE);
+    }
+    Known::Value(Probed {
+        selections: counts.probes_checked,
+        sync: match counts.probes_sync {
+            Some(sync) => Known::Value(sync),
+            None => Known::unknown("the probe does not show it, or the kernel is older than 5.11"),
+        },
+        masks: counts.probes_masks,
+        flips_max: match counts.probes_flips_max {
+            Some(flips) => Known::Value(flips),
+            None => Known::unknown("the probe does not show it"),
+        },
+    })
 }

@@ -1,10 +1,9 @@
 //! What kind of wakeup it was: its class and path, whether a CPU was selected for it, and what the kernel's probes say
 //! (kernel notes §1 and §9).
 
-use super::cpuset::{CpuSet, MaskId};
 use super::engine::Replay;
 use super::rows::{Sink, TaskId};
-use super::steps::{Enqueue, WakeInfo};
+use super::steps::Enqueue;
 use super::tasks::TaskState;
 use super::wakeups::OpenWake;
 use super::words::{Class, Path, Reading, Waker};
@@ -31,32 +30,6 @@ impl<S: Sink> Replay<'_, S> {
             (context, current)
         } else {
             (Waker::Task, current)
-        }
-    }
-
-    /// What the selection probe says of the wakee's mask. It holds for this wakeup; a fair sleeper woken
-    /// without a selection was pinned, unless its dequeue was delayed.
-    pub(super) fn set_probed_mask(&mut self, wakee: TaskId, info: &WakeInfo) {
-        if !self.config.recorded.probes || !self.tasks[wakee].fair() {
-            return;
-        }
-        let all = self.config.online_cpus;
-        let known = match (&info.probe, info.enqueue) {
-            (Some(probe), _) if usize::try_from(probe.allowed) == Ok(all) => Some(MaskId::ALL),
-            (Some(_), _) => None,
-            (None, Some(enqueue)) => {
-                let chosen = self.machine.cpus.index(enqueue.chosen);
-                let pinned = chosen.filter(|&cpu| {
-                    !self.running(wakee) && !self.may_be_delayed(wakee, info.prev_cpu, cpu)
-                });
-                let len = self.machine.cpus.len();
-                pinned.map(|cpu| self.masks.intern(CpuSet::only(len, cpu)))
-            }
-            (None, None) => None,
-        };
-        // Absence of proof leaves a pinning that was proved before.
-        if known.is_some() || info.probe.is_some() {
-            self.tasks[wakee].probed_mask = known;
         }
     }
 
@@ -247,11 +220,19 @@ impl<S: Sink> Replay<'_, S> {
         else {
             return;
         };
+        let sync = self.config.model.sync_flag().zip(probe.wake_flags);
         open.row.probed = Some((prev, chosen));
+        open.row.sync = sync.map(|(bit, flags)| flags & bit != 0);
+        open.row.flips = probe.flips;
         if open.row.in_window {
             self.counts.probes_checked += 1;
             self.counts.probes_prev_equal += u64::from(prev == info.prev_cpu);
             self.counts.probes_chosen_equal += u64::from(chosen == enqueue.chosen);
+            if let Some(sync) = open.row.sync {
+                *self.counts.probes_sync.get_or_insert(0) += u64::from(sync);
+            }
+            self.counts.probes_masks += u64::from(probe.mask.is_some());
+            self.counts.probes_flips_max = self.counts.probes_flips_max.max(probe.flips);
         }
     }
 }

@@ -5,14 +5,14 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use slab::Slab;
 
-use super::cpuset::{CpuSet, MaskId, MaskTable};
+use super::cpuset::{MaskId, MaskTable};
 use super::ledger::{Domains, Ledger, Waiting};
 use super::machine::{BusyMeter, CpuState, Current, Distances, Machine};
 use super::pids::PidNumber;
 use super::rows::{CpuRow, IpiRow, Sink, TaskId, TaskRow};
 use super::steps::{Batch, Kind, Step, WakeInfo};
 use super::survey::Survey;
-use super::tasks::{Task, TaskState, Tasks, bound_cpu};
+use super::tasks::{Task, TaskState, Tasks};
 use super::verdict::Snapshots;
 use super::waits::Wait;
 use super::wakeups::OpenWake;
@@ -33,6 +33,8 @@ pub struct Replay<'a, S: Sink> {
     pub(super) now: i64,
     pub(super) domains: Domains,
     pub(super) masks: MaskTable,
+    /// Masks that probes showed, by number; `None` for one without any CPU of the trace.
+    pub(super) probed_masks: Vec<Option<MaskId>>,
     pub(super) ledger: Ledger,
     pub(super) tasks: Tasks,
     pub(super) cpus: Vec<CpuState>,
@@ -72,6 +74,8 @@ impl<'a, S: Sink> Replay<'a, S> {
             .iter()
             .map(|&llc| CpuState::new(start, llc))
             .collect();
+        let mut masks = MaskTable::new(machine.cpus.len());
+        let alive = config.snapshot.intern(&machine.cpus, &mut masks);
         let busy = domains
             .llcs
             .iter()
@@ -85,10 +89,11 @@ impl<'a, S: Sink> Replay<'a, S> {
             details: sink.details(),
             sink,
             now: start,
-            masks: MaskTable::new(machine.cpus.len()),
             ledger: Ledger::new(config.window, domains.clone(), &config.readings, start),
             domains,
-            tasks: Tasks::default(),
+            masks,
+            probed_masks: Vec::new(),
+            tasks: Tasks::new(alive, config.snapshot.recorder()),
             cpus,
             taken_ns: i64::MIN,
             busy,
@@ -120,6 +125,7 @@ impl<'a, S: Sink> Replay<'a, S> {
 
     /// Replays the next events in time order.
     pub fn replay(&mut self, batch: &Batch) {
+        self.learn_masks(&batch.masks);
         let mut wakes = batch.wakes.iter();
         let mut rare = batch.rare.iter();
         for step in &batch.steps {
@@ -185,21 +191,20 @@ impl<'a, S: Sink> Replay<'a, S> {
             Payload::LossBegin { count } => self.begin_gap(cpu, *count),
             Payload::LossEnd => self.end_gap(cpu),
             Payload::Fork {
+                parent_pid,
                 child_pid,
                 child_comm,
-                ..
             } if *child_pid > 0 => {
                 if let Some(former) = self.tasks.find(*child_pid) {
                     self.retire(former);
                 }
+                let inherited = self.inherited(*parent_pid);
                 let child = self.tasks.fresh(*child_pid);
+                self.tasks[child].told = inherited;
                 self.rename(child, *child_comm);
             }
             Payload::Exec { pid, old_pid } if pid != old_pid && *pid > 0 => {
-                if let Some(leader) = self.tasks.find(*pid) {
-                    self.retire(leader);
-                }
-                self.tasks.take_over(*pid, *old_pid);
+                self.exec_by_thread(*pid, *old_pid);
             }
             // It may still block while it closes its files: its end is a switch-out as a dead task.
             Payload::Exit { pid, comm } if *pid > 0 => {
@@ -234,6 +239,18 @@ impl<'a, S: Sink> Replay<'a, S> {
             }
             Payload::SoftirqExit { .. } => self.cpus[cpu].serving = None,
             _ => self.ipi(cpu, event),
+        }
+    }
+
+    /// `exec` in a thread that is not the leader: it goes on under the leader's pid, with the mask it had.
+    fn exec_by_thread(&mut self, pid: i32, old_pid: i32) {
+        if let Some(leader) = self.tasks.find(pid) {
+            self.retire(leader);
+        }
+        let told = self.tasks.find(old_pid);
+        let told = told.and_then(|thread| self.told_now(thread));
+        if let Some(thread) = self.tasks.take_over(pid, old_pid) {
+            self.tasks[thread].told = told;
         }
     }
 
@@ -363,41 +380,6 @@ impl<'a, S: Sink> Replay<'a, S> {
         self.tasks[task].state = TaskState::Dead;
     }
 
-    fn rename(&mut self, task: TaskId, comm: Comm) {
-        self.tasks[task].rename(comm);
-        let bound = bound_cpu(&comm).and_then(|cpu| self.machine.cpus.index(cpu));
-        let pid = self.tasks[task].pid;
-        // Anyone can take such a name: it counts only if the task was seen nowhere else.
-        let bound = bound.map(|cpu| (cpu, CpuSet::only(self.machine.cpus.len(), cpu)));
-        let bound = bound.filter(|(_, only)| {
-            let seen = self.survey.seen(pid, self.now, &self.machine.cpus);
-            seen.is_subset(only)
-        });
-        self.tasks[task].bound_to = bound.as_ref().map(|(cpu, _)| *cpu);
-        self.tasks[task].bound_mask = bound.map(|(_, only)| self.masks.intern(only));
-    }
-
-    /// A task's masks under both readings, as of now.
-    pub(super) fn masks_of(&mut self, task: TaskId) -> Pair<MaskId> {
-        let state = &self.tasks[task];
-        if let Some(mask) = state.bound_mask.or(state.probed_mask) {
-            return Pair([mask, mask]);
-        }
-        if self.now >= state.seen_until {
-            self.look_up_seen(task);
-        }
-        Pair([self.tasks[task].seen_mask, MaskId::ALL])
-    }
-
-    #[cold]
-    fn look_up_seen(&mut self, task: TaskId) {
-        let pid = self.tasks[task].pid;
-        let seen = self.survey.seen(pid, self.now, &self.machine.cpus);
-        let until = self.survey.epoch(pid, self.now).1;
-        self.tasks[task].seen_mask = self.masks.intern(seen);
-        self.tasks[task].seen_until = until;
-    }
-
     /// Brings a CPU's ledger row, and whether it is available, in line with its state.
     #[inline(always)]
     pub(super) fn refresh(&mut self, cpu: usize) {
@@ -492,11 +474,10 @@ impl<'a, S: Sink> Replay<'a, S> {
 
     fn emit_tasks(&mut self) {
         for id in self.tasks.ids() {
-            let seen = {
-                let masks = self.masks_of(id);
-                self.masks.get(masks[Reading::Seen]).len()
-            };
+            self.counts.masks_refuted += u64::from(self.refutes_record(id));
+            self.count_recorder(id);
             let task: &Task = &self.tasks[id];
+            let seen = self.survey.seen(task.pid, self.now, &self.machine.cpus);
             let totals = &task.totals;
             self.sink.task(&TaskRow {
                 task: id,
@@ -514,8 +495,17 @@ impl<'a, S: Sink> Replay<'a, S> {
                 migrations: totals.migrations,
                 wakeups_made: totals.wakeups_made,
                 wakeups_received: totals.wakeups_received,
-                seen_cpus: seen,
+                seen_cpus: seen.len(),
+                recorder: task.recorder,
             });
+        }
+    }
+
+    fn count_recorder(&mut self, id: TaskId) {
+        let task = &self.tasks[id];
+        if task.recorder {
+            self.counts.recorder.tasks += 1;
+            self.counts.recorder.running_ns += task.totals.run_ns;
         }
     }
 

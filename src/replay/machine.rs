@@ -262,8 +262,10 @@ impl BusyMeter {
             return None;
         }
         // What ran between the entries around the span's start is taken as even.
-        let between = (next_ts - ts).max(1);
-        let before = total + (next_total - total) * (from.min(next_ts) - ts) / between;
+        let between = i128::from((next_ts - ts).max(1));
+        // Seconds times seconds, in nanoseconds, do not fit 64 bits.
+        let ran = i128::from(next_total - total) * i128::from(from.min(next_ts) - ts) / between;
+        let before = total + ran as i64;
         let busy = self.total_ns - before;
         u8::try_from(busy.saturating_mul(100) / (BUSY_SPAN_NS * i64::from(self.cpus))).ok()
     }

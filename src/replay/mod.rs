@@ -1,6 +1,7 @@
 //! Replay: one pass over the time-merged events that rebuilds what every CPU and task did, and emits it as
 //! rows. The rules are those of `analysis` §1 to §3, the classes those of the kernel's `try_to_wake_up`.
 
+mod affinity;
 mod classify;
 pub mod cpuset;
 mod engine;
@@ -12,8 +13,10 @@ pub mod model;
 mod open_waking;
 mod overlap;
 mod pids;
+mod probed_masks;
 pub mod resolver;
 pub mod rows;
+pub mod snapshot;
 pub mod steps;
 pub mod survey;
 mod switches;
@@ -29,6 +32,7 @@ pub use machine::Machine;
 use ledger::Window;
 use model::KernelModel;
 use resolver::Recorded;
+use snapshot::Snapshot;
 use words::Reading;
 
 /// What the replay is told beside the events.
@@ -47,6 +51,20 @@ pub struct Config {
     pub known_from_start: Vec<(u32, i32)>,
     /// How many CPUs a task without restriction may run on.
     pub online_cpus: usize,
+    /// What the machine record says of the tasks.
+    pub snapshot: Snapshot,
+    /// Judge the recorder's own threads as any other task.
+    pub include_recorder: bool,
+}
+
+/// What the recorder's own threads did in the window.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RecorderCounts {
+    pub tasks: u64,
+    pub running_ns: i64,
+    /// Wakeups that they made or received.
+    pub wakeups: u64,
+    pub waits: u64,
 }
 
 /// What the replay could not place, counted.
@@ -78,6 +96,14 @@ pub struct Counts {
     pub probes_checked: u64,
     pub probes_prev_equal: u64,
     pub probes_chosen_equal: u64,
+    /// Those made for a waker about to sleep, and the highest `wakee_flips`; `None` where no probe shows it.
+    pub probes_sync: Option<u64>,
+    pub probes_flips_max: Option<u32>,
+    /// Those that show the wakee's mask.
+    pub probes_masks: u64,
+    /// Tasks seen where the machine record says they might not run.
+    pub masks_refuted: u64,
+    pub recorder: RecorderCounts,
     /// Events that name a CPU which the trace cannot have.
     pub bad_cpus: u64,
     /// Stamps that went back.

@@ -76,6 +76,13 @@ impl KernelModel {
         self.at_least(5, 8)
     }
 
+    /// The bit by which a selection's flags say that the waker is about to sleep. `WF_SYNC` is 0x10 since 5.11
+    /// (17770579059258 and 3aef1551e942, which took `sd_flag` out; the same in 6.17); before that the probe's
+    /// argument is `sd_flag`, which does not say it.
+    pub fn sync_flag(&self) -> Option<u32> {
+        self.at_least(5, 11).then_some(0x10)
+    }
+
     /// A per-CPU kernel thread's wakee may stay on its busy previous CPU (5.6).
     pub fn kthread_stacking(&self) -> bool {
         self.at_least(5, 6)

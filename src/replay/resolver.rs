@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use super::open_waking::OpenWaking;
 use super::pids::{PidNumber, Pids};
+use super::probed_masks::{MaskNumber, ProbedMasks};
 use super::steps::{Batch, Enqueue, Kind, Moved, Probe, Step, Switch, Woken};
 use ttwu_parsers::decode::EventType;
 use ttwu_parsers::event::{Comm, Event, NO_TYPE, Payload, Selection, Vector, Wake};
@@ -69,6 +70,7 @@ pub struct Resolver {
     /// Storage to be used again.
     spare: Vec<Batch>,
     cpus: Vec<CpuWatch>,
+    masks: ProbedMasks,
 }
 
 /// What is going on at one CPU.
@@ -76,11 +78,22 @@ pub struct Resolver {
 struct CpuWatch {
     /// The wakeup that this CPU's sends belong to.
     open: Option<u64>,
-    /// The pid of the selection probe that has not returned.
-    selecting: Option<Selection>,
+    /// The selection probe that has not returned.
+    selecting: Option<Selecting>,
     last_vector: Option<i64>,
     /// Waking and enqueue of the last wakeup queued to this CPU.
     last_queued: Option<(i64, i64)>,
+}
+
+/// What a selection probe showed as it was entered.
+#[derive(Debug, Clone, Copy)]
+struct Selecting {
+    pid: i32,
+    prev: i32,
+    allowed: i32,
+    flips: Option<u32>,
+    wake_flags: Option<u32>,
+    mask: Option<MaskNumber>,
 }
 
 impl Resolver {
@@ -96,12 +109,16 @@ impl Resolver {
             releasing: 0,
             spare: Vec::new(),
             cpus: Vec::new(),
+            masks: ProbedMasks::default(),
         }
     }
 
-    /// Takes the next event in time order.
+    /// Takes the next event in time order. Lines of the machine record are no part of what went on.
     #[inline]
     pub fn feed(&mut self, event: Event) {
+        if event.payload.is_record_line() {
+            return;
+        }
         let ts = event.ts;
         let kind = self.watch(&event);
         self.add(&event, kind);
@@ -191,10 +208,14 @@ impl Resolver {
         while ends_before(self.full.get(self.releasing)) {
             self.releasing += 1;
         }
-        match self.full.get_mut(self.releasing) {
-            Some((batch, _)) => batch.wakes.push(outcome),
-            None => self.filling.wakes.push(outcome),
+        let batch = match self.full.get_mut(self.releasing) {
+            Some((batch, _)) => batch,
+            None => &mut self.filling,
+        };
+        if let Some(mask) = outcome.probe.and_then(|probe| probe.mask) {
+            self.masks.tell(mask, &mut batch.masks);
         }
+        batch.wakes.push(outcome);
         if let Some(wakee) = given_up {
             self.forget_pending(wakee, self.released);
         }
@@ -321,7 +342,7 @@ impl Resolver {
             }
             Payload::VectorEntry(Vector::Reschedule | Vector::CallFunctionSingle)
             | Payload::IpiEntry { .. } => self.cpu(cpu).last_vector = Some(event.ts),
-            Payload::Select(selection) => self.cpu(cpu).selecting = Some(*selection),
+            Payload::Select(selection) => self.selecting(cpu, selection),
             Payload::Selected { cpu: chosen } => self.selected(cpu, event.ts, *chosen),
             Payload::Exit { pid, comm } | Payload::TaskName { tid: pid, comm, .. } => {
                 self.named(*pid, comm, event);
@@ -465,6 +486,19 @@ impl Resolver {
         }
     }
 
+    fn selecting(&mut self, cpu: u32, selection: &Selection) {
+        let mask = selection.mask.as_ref();
+        let mask = mask.and_then(|mask| self.masks.number(mask));
+        self.cpu(cpu).selecting = Some(Selecting {
+            pid: selection.pid,
+            prev: selection.prev,
+            allowed: selection.allowed,
+            flips: selection.flips,
+            wake_flags: selection.wake_flags,
+            mask,
+        });
+    }
+
     fn selected(&mut self, cpu: u32, ts: i64, chosen: i32) {
         let Some(selection) = self.cpu(cpu).selecting.take() else {
             return;
@@ -480,6 +514,9 @@ impl Resolver {
                 prev: selection.prev,
                 chosen,
                 allowed: selection.allowed,
+                flips: selection.flips,
+                wake_flags: selection.wake_flags,
+                mask: selection.mask,
             });
         }
     }

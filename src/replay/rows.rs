@@ -53,6 +53,10 @@ pub struct WakeupRow {
     pub overlap_censored: bool,
     /// The kernel's own choice, where the probe recorded it: previous and chosen CPU.
     pub probed: Option<(u32, u32)>,
+    /// Whether the waker said that it was about to sleep (WF_SYNC), where the probe recorded it.
+    pub sync: Option<bool>,
+    /// The wakee's `wakee_flips` as its CPU was chosen, where the probe recorded it.
+    pub flips: Option<u32>,
     /// Whether the waking lies in the window.
     pub in_window: bool,
 }
@@ -169,6 +173,8 @@ pub struct TaskRow {
     pub wakeups_received: u64,
     /// CPUs on which it was seen to run or be queued.
     pub seen_cpus: u32,
+    /// Whether it is a thread of the recorder.
+    pub recorder: bool,
 }
 
 /// One CPU, with its share of both ledgers.

@@ -4,7 +4,8 @@
 //! take less than a cache line. Names are sent only when they change, pids as numbers that count up from 0.
 
 use super::pids::PidNumber;
-use ttwu_parsers::event::{Comm, ContextFlags, Event};
+use super::probed_masks::MaskNumber;
+use ttwu_parsers::event::{Comm, ContextFlags, CpuMask, Event};
 use ttwu_parsers::print_fmt::PrevState;
 
 /// Steps in time order, and what belongs to some of them: both lists are in the steps' order.
@@ -15,6 +16,8 @@ pub struct Batch {
     pub wakes: Vec<WakeInfo>,
     /// The events behind [`Kind::Rare`].
     pub rare: Vec<Event>,
+    /// The masks that probes of these wakings are the first to name: the next numbers stand for them.
+    pub masks: Vec<CpuMask>,
 }
 
 impl Batch {
@@ -23,6 +26,7 @@ impl Batch {
         self.steps.clear();
         self.wakes.clear();
         self.rare.clear();
+        self.masks.clear();
     }
 }
 
@@ -116,6 +120,11 @@ pub struct Probe {
     pub chosen: i32,
     /// Number of CPUs the wakee may run on.
     pub allowed: i32,
+    /// The wakee's `wakee_flips`.
+    pub flips: Option<u32>,
+    pub wake_flags: Option<u32>,
+    /// The CPUs it may run on, where the probe fetched them.
+    pub mask: Option<MaskNumber>,
 }
 
 /// A `sched_wakeup`, or what stands in for it in a trace without any.

@@ -2,18 +2,21 @@
 //!
 //! The `seen` reading of an unknown affinity mask needs to know beforehand on which CPUs a task ever ran or
 //! was queued. A task's sightings are kept apart at the instants at which its mask may have changed.
+//!
+//! Lines of the machine record are kept apart from all other events: they were written before the recording and after
+//! it, so they say nothing of what went on then.
 
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::cpuset::{CpuMap, CpuSet, MAX_CPU_ID};
-use ttwu_parsers::event::{Event, NO_TYPE, Payload};
+use ttwu_parsers::event::{Event, NO_TYPE, Payload, is_record_line};
 use ttwu_parsers::fault::FaultLog;
 use ttwu_parsers::glance::{Glance, Sight};
 use ttwu_parsers::trace::Trace;
 
-/// Most markers kept of one part of a trace.
+/// Most markers kept of one part of a trace; and most lines of the machine record, which others do not push out.
 const MARKERS: usize = 65_536;
 
 /// By pid: the CPUs it was seen on, in the order in which they were first met.
@@ -25,7 +28,7 @@ pub struct Survey {
     pub events: u64,
     /// Events by index of type.
     pub by_type: Vec<u64>,
-    /// First and last stamp of any CPU; `None` without events.
+    /// First and last stamp of any CPU, lines of the machine record apart; `None` without events.
     pub span: Option<(i64, i64)>,
     /// By CPU id, ascending.
     pub cpus: Vec<CpuSurvey>,
@@ -39,6 +42,8 @@ pub struct Survey {
     pub bad_cpus: u64,
     /// Texts written to the trace, with their stamps, in time order; at most [`MARKERS`] of each CPU.
     pub markers: Vec<(i64, String)>,
+    /// The lines of the machine record among them, which are kept here instead.
+    pub record_lines: Vec<(i64, String)>,
 }
 
 /// One CPU's stream.
@@ -128,6 +133,19 @@ impl Survey {
         set
     }
 
+    /// When a pid was first seen, within a half-open interval, on a CPU that `of` names. A CPU on which it was seen both
+    /// before the interval and in it or later counts from the start.
+    pub fn first_seen(
+        &self,
+        pid: i32,
+        (from, to): (i64, i64),
+        of: impl Fn(u32) -> bool,
+    ) -> Option<i64> {
+        let sightings = self.sightings.get(&pid).into_iter().flatten();
+        let within = sightings.filter(|s| s.first_ns < to && s.last_ns >= from && of(s.cpu));
+        within.map(|s| s.first_ns.max(from)).min()
+    }
+
     /// The interval around `ts` in which a pid's mask did not change, half open.
     pub fn epoch(&self, pid: i32, ts: i64) -> (i64, i64) {
         let breaks = self.breaks.get(&pid).map_or(&[][..], Vec::as_slice);
@@ -167,8 +185,13 @@ impl Survey {
         }
         self.faults.absorb(other.faults);
         self.bad_cpus += other.bad_cpus;
-        self.markers.extend(other.markers);
-        self.markers.sort_by_key(|(ts, _)| *ts);
+        for (mine, theirs) in [
+            (&mut self.markers, other.markers),
+            (&mut self.record_lines, other.record_lines),
+        ] {
+            mine.extend(theirs);
+            mine.sort_by_key(|(ts, _)| *ts);
+        }
         self
     }
 
@@ -253,7 +276,7 @@ impl Part {
 
     fn finish(mut self) -> Survey {
         self.recent.store_all(&mut self.survey.sightings);
-        self.survey.span = (self.survey.events > 0).then_some(self.span);
+        self.survey.span = (self.span.0 <= self.span.1).then_some(self.span);
         self.survey.named_cpus = self.named.iter().map(|cpu| cpu as u32).collect();
         self.survey
     }
@@ -262,7 +285,21 @@ impl Part {
     fn glance(&mut self, event: &Glance) {
         let counts = event.type_index != NO_TYPE;
         if counts {
-            self.count(event);
+            self.survey.events += 1;
+            if let Some(count) = self.survey.by_type.get_mut(usize::from(event.type_index)) {
+                *count += 1;
+            }
+        }
+        if let Sight::Other(Payload::Marker(text)) = &event.sight
+            && is_record_line(text)
+        {
+            // Spaces at the end count: the rest of the line may follow.
+            keep(&mut self.survey.record_lines, event.ts, text, is_line_end);
+            return;
+        }
+        if counts {
+            self.span.0 = self.span.0.min(event.ts);
+            self.span.1 = self.span.1.max(event.ts);
         }
         if event.cpu > MAX_CPU_ID {
             self.survey.bad_cpus += 1;
@@ -277,16 +314,6 @@ impl Part {
             }
         }
         self.look(event);
-    }
-
-    #[inline]
-    fn count(&mut self, event: &Glance) {
-        self.survey.events += 1;
-        if let Some(count) = self.survey.by_type.get_mut(usize::from(event.type_index)) {
-            *count += 1;
-        }
-        self.span.0 = self.span.0.min(event.ts);
-        self.span.1 = self.span.1.max(event.ts);
     }
 
     #[inline]
@@ -364,10 +391,12 @@ impl Part {
                 }
                 self.unseen = true;
             }
-            Payload::Marker(text) if self.survey.markers.len() < MARKERS => {
-                let text = String::from_utf8_lossy(text).trim_end().to_owned();
-                self.survey.markers.push((event.ts, text));
-            }
+            Payload::Marker(text) => keep(
+                &mut self.survey.markers,
+                event.ts,
+                text,
+                char::is_whitespace,
+            ),
             _ => {}
         }
     }
@@ -391,6 +420,18 @@ impl Part {
             self.recent
                 .replace(pid, cpu, ts, &mut self.survey.sightings);
         }
+    }
+}
+
+fn is_line_end(c: char) -> bool {
+    matches!(c, '\n' | '\r')
+}
+
+/// Keeps a text, without what ends it.
+fn keep(markers: &mut Vec<(i64, String)>, ts: i64, text: &[u8], end: fn(char) -> bool) {
+    if markers.len() < MARKERS {
+        let text = String::from_utf8_lossy(text);
+        markers.push((ts, text.trim_end_matches(end).to_owned()));
     }
 }
 

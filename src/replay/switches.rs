@@ -139,7 +139,11 @@ impl<S: Sink> Replay<'_, S> {
     pub(super) fn run_task(&mut self, cpu: usize, task: TaskId) {
         let now = self.now;
         self.end_nothing(cpu);
-        self.tasks[task].state = TaskState::Running { cpu, since: now };
+        let state = &mut self.tasks[task];
+        state.state = TaskState::Running { cpu, since: now };
+        if std::mem::take(&mut state.probed_once) {
+            state.probed_mask = None;
+        }
         self.cpus[cpu].current = Current::Task(task);
         self.due_must_wait(cpu);
         self.refresh(cpu);

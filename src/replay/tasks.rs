@@ -1,6 +1,6 @@
 //! The tasks of a trace: who they are, and what state each is in.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::cpuset::MaskId;
 use super::pids::PidNumber;
@@ -54,9 +54,18 @@ pub struct Task {
     pub bound_mask: Option<MaskId>,
     /// The mask that a probe showed at the last waking.
     pub probed_mask: Option<MaskId>,
-    pub seen_mask: MaskId,
-    /// Until when [`seen_mask`](Self::seen_mask) holds.
-    pub seen_until: i64,
+    /// It holds only until the task runs.
+    pub probed_once: bool,
+    /// What the machine record says of its mask.
+    pub told: Option<Told>,
+    /// Its masks where neither name nor probe tells.
+    pub masks: Pair<MaskId>,
+    /// Until when [`masks`](Self::masks) hold.
+    pub masks_until: i64,
+    /// [`masks`](Self::masks) are what the machine record says.
+    pub mask_told: bool,
+    /// It is a thread of the recorder.
+    pub recorder: bool,
     /// The wakeup that is under way: `sched_waking` seen, `sched_wakeup` not.
     pub waking: Option<usize>,
     /// The wakeup whose wait or run is not over yet.
@@ -73,6 +82,21 @@ pub struct Task {
     /// Open wakeups that this task made, whose overlap with it is not decided yet.
     pub overlaps: Vec<usize>,
     pub totals: Totals,
+}
+
+/// A mask that is known without a probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Told {
+    pub mask: MaskId,
+    /// An instant at which it was in force; `i64::MIN` from before the start.
+    pub since: i64,
+}
+
+impl Told {
+    fn at_start(mask: MaskId) -> Self {
+        let since = i64::MIN;
+        Self { mask, since }
+    }
 }
 
 /// What a task did inside the window.
@@ -103,8 +127,12 @@ impl Task {
             bound_to: None,
             bound_mask: None,
             probed_mask: None,
-            seen_mask: MaskId::ALL,
-            seen_until: i64::MIN,
+            probed_once: false,
+            told: None,
+            masks: Pair([MaskId::ALL; 2]),
+            masks_until: i64::MIN,
+            mask_told: false,
+            recorder: false,
             waking: None,
             wake: None,
             wait: None,
@@ -152,6 +180,9 @@ pub struct Tasks {
     by_pid: FxHashMap<i32, usize>,
     /// Places in `people` of the numbers that steps use.
     by_number: Vec<usize>,
+    /// By pid: the masks of tasks alive at the start, and which of them record.
+    alive: FxHashMap<i32, MaskId>,
+    recorder: FxHashSet<i32>,
 }
 
 /// What a pid stands for.
@@ -168,6 +199,14 @@ struct Pid {
 }
 
 impl Tasks {
+    pub fn new(alive: FxHashMap<i32, MaskId>, recorder: FxHashSet<i32>) -> Self {
+        Self {
+            alive,
+            recorder,
+            ..Self::default()
+        }
+    }
+
     /// The next number stands for this pid.
     pub fn number(&mut self, pid: i32) {
         let place = self.place(pid);
@@ -248,6 +287,12 @@ impl Tasks {
         })
     }
 
+    /// The task was started during the recording: what is known from the start is another's.
+    pub fn mark_new(&mut self, id: TaskId) {
+        self[id].told.take_if(|told| told.since == i64::MIN);
+        self[id].masks_until = i64::MIN;
+    }
+
     /// A new task under a pid, whatever had it before.
     pub fn fresh(&mut self, pid: i32) -> TaskId {
         let place = self.place(pid);
@@ -257,7 +302,13 @@ impl Tasks {
     fn fresh_at(&mut self, place: usize) -> TaskId {
         let pid = &mut self.people[place];
         let id = TaskId(self.list.len() as u32);
-        self.list.push(Task::new(pid.pid, pid.generations));
+        let mut task = Task::new(pid.pid, pid.generations);
+        // Whoever has the pid later is another task.
+        if pid.generations == 0 {
+            task.told = self.alive.get(&pid.pid).copied().map(Told::at_start);
+            task.recorder = self.recorder.contains(&pid.pid);
+        }
+        self.list.push(task);
         pid.generations += 1;
         pid.task = Some(id);
         pid.renamed = true;
@@ -280,6 +331,7 @@ impl Tasks {
         }
         self[id].pid = pid;
         self[id].generation = generation;
+        self[id].masks_until = i64::MIN;
         Some(id)
     }
 

@@ -199,6 +199,9 @@ impl<S: Sink> Replay<'_, S> {
     /// The verdicts over a wait that is over.
     pub(super) fn verdicts(&self, wait: &Wait) -> Pair<Verdict> {
         let same = |verdict| Pair([verdict, verdict]);
+        if self.tasks[wait.task].recorder && !self.config.include_recorder {
+            return same(Verdict::Recorder);
+        }
         if wait.only_transit {
             return same(Verdict::Transit);
         }

@@ -250,6 +250,10 @@ impl<S: Sink> Replay<'_, S> {
     fn emit_wait(&mut self, slot: usize, verdict: Pair<Verdict>) {
         let wait = &self.waits[slot];
         let end = wait.end.unwrap_or(self.now);
+        let in_window = self.config.window.contains(wait.start);
+        if in_window && self.tasks[wait.task].recorder {
+            self.counts.recorder.waits += 1;
+        }
         let id = |cpu| self.machine.cpus.id(cpu);
         let (idle_cpus, llc_busy_percent) = match &wait.choice {
             Some(choice) => (choice.idle_cpus, choice.llc_busy_percent),
@@ -269,7 +273,7 @@ impl<S: Sink> Replay<'_, S> {
             idle_cpus,
             llc_busy_percent,
             waker: wait.waker,
-            in_window: self.config.window.contains(wait.start),
+            in_window,
         });
     }
 

@@ -96,9 +96,12 @@ impl<S: Sink> Replay<'_, S> {
         if in_window {
             self.cpus[cpu].wakeups_made += 1;
             self.tasks[wakee].totals.wakeups_received += 1;
+            let mut of_recorder = self.tasks[wakee].recorder;
             if let Some(waker) = waker {
                 self.tasks[waker].totals.wakeups_made += 1;
+                of_recorder |= self.tasks[waker].recorder;
             }
+            self.counts.recorder.wakeups += u64::from(of_recorder);
         }
         self.serial += 1;
         OpenWake {
@@ -131,6 +134,8 @@ impl<S: Sink> Replay<'_, S> {
                 overlap_ns: None,
                 overlap_censored: false,
                 probed: None,
+                sync: None,
+                flips: None,
                 in_window,
             },
             serial: self.serial,
@@ -339,6 +344,7 @@ impl<S: Sink> Replay<'_, S> {
             self.retire(former);
         }
         let wakee = self.task(wakee, woken.prio);
+        self.tasks.mark_new(wakee);
         self.before_enqueue(wakee, cpu, None);
         let (context, waker) = self.waker_of(cpu, step.flags);
         let mut open = self.open_wake(cpu, wakee, waker, context, None);

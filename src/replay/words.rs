@@ -93,6 +93,8 @@ words! {
 words! {
     /// Why a task waited, the first that matches.
     Verdict {
+        /// The task is one of the recorder's own threads.
+        Recorder = "recorder",
         Transit = "transit",
         NoSelection = "no-selection",
         Affinity = "affinity",

@@ -55,7 +55,12 @@ pub const LEDGER: [Term; 7] = [
 ];
 
 /// Why a task waited: the first that matches.
-pub const VERDICTS: [Term; 14] = [
+pub const VERDICTS: [Term; 15] = [
+    term(
+        "recorder",
+        "the recorder's own thread",
+        "one of the recorder's own threads waited: not part of what was recorded",
+    ),
     term(
         "transit",
         "IPI and idle exit of its CPU",

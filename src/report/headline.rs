@@ -115,9 +115,11 @@ fn commonest_path(answer: &Answer) -> String {
 fn verdict_with_most_lost(answer: &Answer) -> String {
     let verdicts = &answer.waits.by_verdict;
     let total: i64 = verdicts.values().map(|f| most(f.lost_ns)).sum();
-    let worst = verdicts
+    // What the recorder waited for is part of the loss, but no cause to look into.
+    let causes = verdicts
         .iter()
-        .max_by_key(|(word, f)| (most(f.lost_ns), Reverse(**word)));
+        .filter(|(word, _)| **word != Verdict::Recorder.as_str());
+    let worst = causes.max_by_key(|(word, f)| (most(f.lost_ns), Reverse(**word)));
     match worst {
         Some((word, facts)) if total > 0 && most(facts.lost_ns) > 0 => {
             let share = percent(most(facts.lost_ns) as f64 / total as f64);

@@ -85,6 +85,14 @@ fn trace() -> TraceFacts {
             l2s: Known::unknown("no source tells"),
             nodes: Known::unknown("no source tells"),
         },
+        recorder: Known::Value(RecorderFacts {
+            tasks: 3,
+            running_ns: 12_300_000,
+            running_share: 0.001,
+            wakeups: 1_234,
+            waits: 123,
+            left_out: true,
+        }),
     }
 }
 
@@ -144,6 +152,12 @@ fn wakeups() -> Wakeups {
             checked: 3_000,
             prev_equal: 2_999,
             chosen_equal: 3_000,
+        }),
+        probed: Known::Value(Probed {
+            selections: 12_345_678,
+            sync: Known::Value(5_061_728),
+            masks: 12_345_678,
+            flips_max: Known::Value(12_345),
         }),
     }
 }

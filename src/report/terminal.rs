@@ -1,9 +1,9 @@
 //! The report for people: the largest loss in a sentence, then the tables it comes from, within a screen.
 
 use super::table::{FAINT, HEADING, push_line, push_paragraph};
-use super::units::{count, counted, duration};
+use super::units::{count, counted, duration, percent};
 use super::{headline, ledger, waits, wakeups, worst};
-use crate::attribute::answer::Answer;
+use crate::attribute::answer::{Answer, Known, RecorderFacts};
 
 /// Lines of a screen: what could not be known takes the room that the tables leave.
 const SCREEN: usize = 48;
@@ -17,12 +17,16 @@ pub fn render(answer: &Answer, top: usize) -> String {
     push_paragraph(&mut out, "", &headline::sentence(answer), Some(HEADING));
     out.push('\n');
     ledger::push(&answer.ledger, &mut out);
+    if let Known::Value(recorder) = &answer.trace.recorder {
+        push_recorder(recorder, &mut out);
+    }
     out.push('\n');
     waits::push(&answer.waits, &mut out);
     out.push('\n');
     wakeups::push_paths(&answer.wakeups, &mut out);
     wakeups::push_distances(&answer.wakeups, &mut out);
     wakeups::push_facts(&answer.wakeups, &mut out);
+    wakeups::push_probed(&answer.wakeups, &mut out);
     out.push('\n');
     worst::push_tasks(answer.tasks.get(..top).unwrap_or(&answer.tasks), &mut out);
     worst::push_pairs(answer.pairs.get(..top).unwrap_or(&answer.pairs), &mut out);
@@ -49,6 +53,24 @@ fn about(answer: &Answer) -> String {
         parts.push(format!("{} lost", count(trace.lost_events)));
     }
     parts.join(", ")
+}
+
+/// Says what the recorder itself used, if it ran at all.
+fn push_recorder(recorder: &RecorderFacts, out: &mut String) {
+    if recorder.running_ns == 0 {
+        return;
+    }
+    let text = format!(
+        "recorder: {} ran {} ({}), {}",
+        counted(recorder.tasks, "thread"),
+        duration(recorder.running_ns),
+        percent(recorder.running_share),
+        match recorder.left_out {
+            true => "left out of the causes",
+            false => "counted as any other task",
+        }
+    );
+    push_paragraph(out, "  ", &text, None);
 }
 
 /// Says what could not be known, and why, in `room` lines or little more.
@@ -119,6 +141,29 @@ mod tests {
         let text = plain(&answer());
         let lines = text.lines().count();
         assert!(lines <= SCREEN + 12, "{lines} lines\n{text}");
+    }
+
+    #[test]
+    fn the_recorder_has_a_line_if_it_ran() {
+        let line = |running_ns, left_out| {
+            let mut out = String::new();
+            let recorder = RecorderFacts {
+                tasks: 3,
+                running_ns,
+                running_share: 0.001,
+                wakeups: 5,
+                waits: 4,
+                left_out,
+            };
+            push_recorder(&recorder, &mut out);
+            anstream::adapter::strip_str(&out).to_string()
+        };
+        assert_eq!(
+            line(12_300_000, true),
+            "  recorder: 3 threads ran 12.3 ms (0.1 %), left out of the causes\n"
+        );
+        assert!(line(12_300_000, false).ends_with("counted as any other task\n"));
+        assert_eq!(line(0, true), "");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::glossary::{self, PATHS};
 use super::table::{Column, HEADING, Lines, push_line, push_paragraph};
-use super::units::{count, counted, duration, percent, short_count, short_duration};
+use super::units::{count, counted, duration, percent, short_count, short_duration, short_percent};
 use crate::attribute::answer::{ByWord, Known, Quantiles, Wakeups};
 use crate::replay::words::Path;
 use crate::topology::Distance;
@@ -143,6 +143,31 @@ fn quantiles(known: Option<&Known<Quantiles>>, show: fn(i64) -> String) -> [Stri
     }
 }
 
+/// Puts what the kernel's own values show behind `out`, if probes recorded them.
+pub fn push_probed(wakeups: &Wakeups, out: &mut String) {
+    let Known::Value(probed) = &wakeups.probed else {
+        return;
+    };
+    let share = |n: u64| short_percent(n as f64 / probed.selections.max(1) as f64);
+    let mut facts = vec![format!("{} choices", short_count(probed.selections))];
+    if let Known::Value(check) = wakeups.probe_check {
+        let agree = check.prev_equal.min(check.chosen_equal);
+        match check.checked.saturating_sub(agree) {
+            0 => {}
+            1 => facts[0].push_str(" (1 differs)"),
+            n => facts[0].push_str(&format!(" ({} differ)", short_count(n))),
+        }
+    }
+    if let Known::Value(sync) = probed.sync {
+        facts.push(format!("{} sync", share(sync)));
+    }
+    if let Known::Value(flips) = probed.flips_max {
+        facts.push(format!("flips up to {}", short_count(flips.into())));
+    }
+    facts.push(format!("masks for {}", share(probed.masks)));
+    push_paragraph(out, "  ", &format!("probes: {}", facts.join(", ")), None);
+}
+
 /// Puts what else is known of wakeups behind `out`, in one line.
 pub fn push_facts(wakeups: &Wakeups, out: &mut String) {
     let mut facts = Vec::new();
@@ -154,18 +179,39 @@ pub fn push_facts(wakeups: &Wakeups, out: &mut String) {
     {
         facts.push(format!("{} on a busy core beside an idle one", count(n)));
     }
-    if let Known::Value(check) = wakeups.probe_check
-        && check.checked > 0
-    {
-        let agree = check.prev_equal.min(check.chosen_equal);
-        facts.push(format!(
-            "{} of {} probed choices agree",
-            count(agree),
-            count(check.checked)
-        ));
-    }
     if !facts.is_empty() {
         let text = format!("{}: {}", counted(wakeups.total, "wakeup"), facts.join("; "));
         push_paragraph(out, "  ", &text, None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::answer;
+    use super::*;
+
+    #[test]
+    fn probes_have_a_line() {
+        let line = |wakeups: &Wakeups| {
+            let mut out = String::new();
+            push_probed(wakeups, &mut out);
+            anstream::adapter::strip_str(&out).to_string()
+        };
+        let mut wakeups = answer().wakeups;
+        assert_eq!(
+            line(&wakeups),
+            "  probes: 12.3M choices (1 differs), 41% sync, flips up to 12345, masks for 100%\n"
+        );
+        if let Known::Value(probed) = &mut wakeups.probed {
+            probed.sync = Known::unknown("an old kernel");
+            (probed.masks, probed.flips_max) = (0, Known::Value(17));
+        }
+        wakeups.probe_check = Known::unknown("not checked");
+        assert_eq!(
+            line(&wakeups),
+            "  probes: 12.3M choices, flips up to 17, masks for 0%\n"
+        );
+        wakeups.probed = Known::unknown("no probes");
+        assert_eq!(line(&wakeups), "");
     }
 }

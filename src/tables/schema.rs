@@ -172,6 +172,8 @@ tables! {
         overlap_censored: Bool = row.overlap_censored, "Whether overlap_ns is missing because the waker had too many wakees to watch.";
         probed_prev_cpu: U16 [detail] = cpu(row.probed.map(|p| p.0)), "The previous CPU by the kernel's own word; null without probe.";
         probed_chosen_cpu: U16 [detail] = cpu(row.probed.map(|p| p.1)), "The chosen CPU by the kernel's own word; null without probe.";
+        sync: Bool [detail] = row.sync, "Whether the waker was about to sleep (WF_SYNC), by the kernel's own word; null without probe.";
+        flips: U32 [detail] = row.flips, "The wakee's wakee_flips as its CPU was chosen, by the kernel's own word; null without probe.";
         in_window: Bool = row.in_window, "Whether the waking lies in the window: counts count only these.";
     }
 
@@ -257,6 +259,7 @@ tables! {
         wakeups_made: U64 = row.wakeups_made, "Wakeups it made.";
         wakeups_received: U64 = row.wakeups_received, "Wakeups it received.";
         seen_cpus: U32 = row.seen_cpus, "CPUs on which it was seen to run or be queued.";
+        recorder: Bool = row.recorder, "Whether it is a thread of the recorder.";
     }
 
     /// One row for each CPU, with its share of both ledgers.

@@ -5,6 +5,7 @@ mod cases;
 mod lab;
 mod ledger;
 mod properties;
+mod recorded;
 mod support;
 mod verdicts;
 mod wakeups;

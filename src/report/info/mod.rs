@@ -1,6 +1,8 @@
 //! What a trace file is and holds, without replaying it: works for traces that `analyze` refuses.
 
 mod fitness;
+mod machine;
+mod machine_text;
 mod text;
 
 use std::collections::BTreeMap;
@@ -9,9 +11,11 @@ use std::path::Path;
 use serde::Serialize;
 use ttwu_parsers::event::escape;
 use ttwu_parsers::fault::Fault;
+use ttwu_parsers::machine_record::MachineRecord;
 use ttwu_parsers::trace::{BufferInfo, Trace};
 
 pub use self::fitness::{Fitness, Use};
+pub use self::machine::Machine;
 pub use self::text::render;
 use crate::attribute::answer::{Known, TopologyFacts};
 use crate::replay::model::KernelModel;
@@ -48,6 +52,7 @@ pub struct Info {
     pub markers: First<Marker>,
     pub topology: TopologyFacts,
     pub topology_warnings: Vec<String>,
+    pub machine: Known<Machine>,
     pub fitness: Fitness,
     /// Why `analyze` would refuse it.
     pub refused: Option<String>,
@@ -107,7 +112,13 @@ pub struct FaultFacts {
 
 impl Info {
     /// Puts together what is known of a trace; all text in it is safe to print.
-    pub fn gather(path: &Path, trace: &Trace, survey: &Survey, topology: &Topology) -> Self {
+    pub fn gather(
+        path: &Path,
+        trace: &Trace,
+        survey: &Survey,
+        record: &MachineRecord,
+        topology: &Topology,
+    ) -> Self {
         let meta = trace.meta();
         let safe = |text: &str| escape(text.as_bytes());
         let known = |text: &Option<String>| match text {
@@ -149,6 +160,10 @@ impl Info {
             markers: markers(survey),
             topology: topology_facts(topology),
             topology_warnings: topology.warnings().iter().map(|w| safe(w)).collect(),
+            machine: match Machine::of(record) {
+                Some(machine) => Known::Value(machine),
+                None => Known::unknown("the trace carries no machine record"),
+            },
             fitness: Fitness::of(trace, survey, topology),
             refused: None,
             notes: meta.notes.iter().map(|note| safe(note)).collect(),

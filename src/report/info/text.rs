@@ -6,11 +6,11 @@ use ttwu_parsers::topology::cpulist::{format_groups, format_list};
 
 use super::super::table::{ALARM, Column, HEADING, Lines, push_line, push_paragraph};
 use super::super::units::{count, counted, duration, percent, stamp};
-use super::{Cpu, Info};
+use super::{Cpu, Info, machine_text};
 use crate::attribute::answer::Known;
 
 /// Columns of the names on the left.
-const LABEL: usize = 10;
+pub(super) const LABEL: usize = 10;
 /// Events and lossy CPUs that are listed; `--json` has all.
 const LISTED: usize = 24;
 /// Groups of CPUs that are written out.
@@ -26,6 +26,9 @@ pub fn render(info: &Info) -> String {
     push_topology(info, &mut out);
     push_lost(info, &mut out);
     push_markers(info, &mut out);
+    if let Known::Value(machine) = &info.machine {
+        machine_text::push(machine, &mut out);
+    }
     out.push('\n');
     push_events(info, &mut out);
     out.push('\n');
@@ -34,7 +37,7 @@ pub fn render(info: &Info) -> String {
     out
 }
 
-fn field(name: &str, text: &str, out: &mut String) {
+pub(super) fn field(name: &str, text: &str, out: &mut String) {
     push_paragraph(out, &format!("{name:LABEL$}"), text, None);
 }
 

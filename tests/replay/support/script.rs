@@ -9,8 +9,8 @@
 //! 140  0   10          migrate 20 1 0            sched_migrate_task from CPU 1 to 0
 //! 150  0   10          ipi 1 | poll 1 | csd 1    ipi_send_cpu, sched_wake_idle_without_ipi, csd_queue_cpu
 //! 155  0   10          ipi 1 cb=7                ipi_send_cpu with a callback; vec single | vec-end single
-//! 160  1   20          sel 20 prev=1 nr=4 | selret 0
-//! 170  0   10          fork 30 | exec 11 10 | exit | raise 3 | softirq 3 | softirq-end 3 | mark TEXT
+//! 160  1   20          sel 20 prev=1 nr=4 | selret 0     the probes; sel may have mask=, flags= and flips=
+//! 170  0   10          fork 30 | exec 11 10 | exit | raise 3 | softirq 3 | softirq-end 3 | mark TEXT | setaffinity 0
 //! 180  1   0           lost 7 | lost-end
 //! ```
 //! FLAGS are letters: `h` hardirq, `s` softirq, `n` NMI. A pid's name is `tPID`, its priority 120, unless
@@ -23,6 +23,7 @@ use ttwu::replay::ledger::Window;
 use ttwu::replay::model::KernelModel;
 use ttwu::replay::resolver::{Recorded, Resolver};
 use ttwu::replay::rows::{TaskRow, WaitRow, WakeupRow};
+use ttwu::replay::snapshot::Snapshot;
 use ttwu::replay::survey::Survey;
 use ttwu::replay::words::{LedgerRow, Reading};
 use ttwu::replay::{Config, Counts, Machine, Replay};
@@ -43,6 +44,9 @@ pub struct Script {
     pub readings: Vec<Reading>,
     /// Whether every CPU's buffer held everything from the start.
     pub complete: bool,
+    /// What is known of tasks alive at the start.
+    pub snapshot: Snapshot,
+    pub include_recorder: bool,
 }
 
 impl Script {
@@ -55,6 +59,8 @@ impl Script {
             settle_ns: 5,
             readings: vec![Reading::Seen, Reading::Any],
             complete: true,
+            snapshot: Snapshot::default(),
+            include_recorder: false,
         }
     }
 
@@ -71,6 +77,7 @@ impl Script {
             events,
             topology: self.topology.clone(),
             readings: self.readings.clone(),
+            snapshot: self.snapshot.clone(),
             ..*self
         }
     }
@@ -119,6 +126,8 @@ impl Script {
                 Vec::new()
             },
             online_cpus: machine.cpus.len(),
+            snapshot: self.snapshot.clone(),
+            include_recorder: self.include_recorder,
         };
         let mut rows = Rows::default();
         let mut replay = Replay::new(&config, &machine, &survey, &mut rows);
@@ -286,12 +295,13 @@ fn payload(line: &str, words: &[&str], pid: i32, names: &HashMap<i32, (Comm, i16
         },
         "sel" => Payload::Select(Selection {
             pid: int(1),
-            flips: 0,
+            flips: option("flips").map(|flips| flips as u32),
             prev: option("prev").expect(line) as i32,
             recent: -1,
-            wake_flags: 8,
+            wake_flags: Some(option("flags").unwrap_or(8) as u32),
             allowed: option("nr").expect(line) as i32,
             last_wakee: 0,
+            mask: option("mask").map(|word| CpuMask(smallvec::smallvec![word as u64])),
         }),
         "selret" => Payload::Selected { cpu: int(1) },
         "fork" => Payload::Fork {

@@ -1,0 +1,93 @@
+//! What the machine record says of the tasks that were alive as the recording began: where each might run, and which
+//! were the recorder's own.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::cpuset::{CpuMap, CpuSet, MaskId, MaskTable};
+
+/// Tasks alive at the start, by thread id.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    /// Sets of CPU ids.
+    masks: Vec<Vec<u32>>,
+    /// Places in `masks`.
+    by_tid: FxHashMap<i32, usize>,
+    /// `None` where no record names its threads.
+    recorder: Option<FxHashSet<i32>>,
+}
+
+/// Most threads that are taken for the recorder's.
+const RECORDER_THREADS: usize = 65_536;
+
+impl Snapshot {
+    /// These threads may run on these CPUs.
+    pub fn allow(&mut self, tids: impl IntoIterator<Item = i32>, mask: &[u32]) {
+        let place = self.masks.len();
+        self.masks.push(mask.to_vec());
+        self.by_tid.extend(tids.into_iter().map(|tid| (tid, place)));
+    }
+
+    /// The CPUs that a thread might run on.
+    pub fn mask(&self, tid: i32) -> Option<&[u32]> {
+        let place = self.by_tid.get(&tid)?;
+        self.masks.get(*place).map(Vec::as_slice)
+    }
+
+    /// These threads are the recorder's.
+    pub fn name_recorder(&mut self, tids: impl IntoIterator<Item = i32>) {
+        let tids = tids.into_iter().take(RECORDER_THREADS);
+        self.recorder.get_or_insert_default().extend(tids);
+    }
+
+    /// Whether the recorder's threads are known.
+    pub fn names_recorder(&self) -> bool {
+        self.recorder.is_some()
+    }
+
+    pub(super) fn recorder(&self) -> FxHashSet<i32> {
+        self.recorder.clone().unwrap_or_default()
+    }
+
+    /// Each thread's mask. CPUs that the trace does not have do not count; a mask without any other is none.
+    pub(super) fn intern(&self, cpus: &CpuMap, table: &mut MaskTable) -> FxHashMap<i32, MaskId> {
+        let masks: Vec<Option<MaskId>> = self
+            .masks
+            .iter()
+            .map(|mask| intern(mask.iter().copied(), cpus, table))
+            .collect();
+        let of_tid = |(&tid, &place): (&i32, &usize)| Some((tid, masks.get(place).copied()??));
+        self.by_tid.iter().filter_map(of_tid).collect()
+    }
+}
+
+/// The set of those of some CPU ids that the trace has; `None` if it has none of them.
+pub(super) fn intern(
+    ids: impl Iterator<Item = u32>,
+    cpus: &CpuMap,
+    table: &mut MaskTable,
+) -> Option<MaskId> {
+    let mut set = CpuSet::empty(cpus.len());
+    ids.filter_map(|id| cpus.index(id))
+        .for_each(|cpu| set.insert(cpu));
+    (!set.is_empty()).then(|| table.intern(set))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_that_the_trace_lacks_do_not_count() {
+        let cpus = CpuMap::new(vec![0, 1, 2]);
+        let mut table = MaskTable::new(cpus.len());
+        let mut snapshot = Snapshot::default();
+        snapshot.allow([10, 11], &[1, 9]);
+        snapshot.allow([12], &[9]);
+        snapshot.allow([13], &[0, 1, 2, 9]);
+        let masks = snapshot.intern(&cpus, &mut table);
+        assert_eq!(table.get(masks[&10]).iter().collect::<Vec<_>>(), [1]);
+        assert_eq!(masks[&10], masks[&11]);
+        assert_eq!(masks.get(&12), None);
+        assert_eq!(masks[&13], MaskId::ALL);
+    }
+}
