@@ -12,6 +12,8 @@ use ttwu::report::glossary;
 mod errors;
 #[path = "cli/output.rs"]
 mod output;
+#[path = "cli/record.rs"]
+mod record;
 #[path = "cli/schema.rs"]
 mod schema;
 
@@ -270,6 +272,23 @@ fn info_works_where_analyze_refuses() {
         );
         assert_eq!(report["fitness"]["latency"]["fit"], "no");
     }
+}
+
+/// What `--markers` prints, run by a shell, writes markers that say the same.
+#[test]
+fn topology_markers_can_be_run_by_a_shell() {
+    let spec = "llc=0-3;4-7 smt=0-1;2-3;4-5;6-7 node=0-7";
+    let commands = good(["topology", "--topology", spec, "--markers"]);
+    let to_stdout = commands.replace(" > /sys/kernel/tracing/trace_marker", "");
+    assert_ne!(to_stdout, commands);
+    let output = Command::new("sh").args(["-c", &to_stdout]).output();
+    let markers = text(&output.expect("a shell").stdout);
+    assert_eq!(markers.lines().next(), Some("ttwu topology llc=0-3;4-7"));
+    let written = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(written.path(), &markers).expect("written");
+    let again = good([OsStr::new("topology"), written.path().as_os_str()]);
+    let expected = good(["topology", "--topology", spec]);
+    assert_eq!(again.lines().last(), expected.lines().last());
 }
 
 #[test]

@@ -78,6 +78,12 @@ pub struct Analyze {
     #[arg(long, value_name = "N")]
     top: Option<usize>,
 
+    /// Treat the recorder's own threads as any other task
+    ///
+    /// Otherwise their waits have the verdict `recorder`, and idle search, pairs and tasks are without them.
+    #[arg(long)]
+    include_recorder: bool,
+
     /// Follow the rules of this kernel version, such as 6.12, instead of the trace's own
     #[arg(long, value_name = "X.Y", value_parser = values::kernel_model)]
     kernel_model: Option<(u32, u32)>,
@@ -144,6 +150,7 @@ impl Analyze {
             settle_ns: self.settle,
             readings: self.affinity.readings(),
             kernel_model: self.kernel_model,
+            include_recorder: self.include_recorder,
         }
     }
 

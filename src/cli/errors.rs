@@ -13,6 +13,7 @@ use ttwu_parsers::trace::Trace;
 use super::Common;
 use crate::attribute::AnswerError;
 use crate::pipeline::RunError;
+use crate::record::RecordError;
 use crate::replay::survey::Survey;
 use crate::report::units::{count, counted};
 use crate::tables::TablesError;
@@ -25,6 +26,8 @@ pub enum Failure {
     Run(#[from] RunError),
     #[error(transparent)]
     Open(#[from] OpenError),
+    #[error(transparent)]
+    Record(#[from] RecordError),
     #[error("the topology cannot be used: {0}")]
     Topology(#[from] TopologyError),
     #[error(transparent)]
@@ -55,6 +58,20 @@ const WARNING: Style = Style::new()
 /// Says why the command failed.
 pub fn report(failure: &Failure, common: Common) {
     say("error", ERROR, &failure.to_string(), common);
+}
+
+/// Says why something failed that has an exit code of its own.
+pub fn fail(text: &str, common: Common) {
+    say("error", ERROR, text, common);
+}
+
+/// Says what was done.
+pub fn note(text: &str, common: Common) {
+    if !common.quiet {
+        let mut stderr = anstream::AutoStream::new(io::stderr(), common.color.choice());
+        // With standard error gone there is nobody left to tell.
+        let _ = writeln!(stderr, "ttwu: {text}");
+    }
 }
 
 /// Says what the user should know although the command went on.

@@ -57,8 +57,10 @@ impl Info {
         let progress = Progress::new("surveying", bytes, common);
         let (trace, survey) = pipeline::open(&self.file, &options, &|n| progress.tick(n))?;
         drop(progress);
-        let topology = pipeline::resolve_topology(&trace, &survey, options.topology.as_deref())?;
-        let mut info = info::Info::gather(&self.file, &trace, &survey, &topology);
+        let record = pipeline::machine_record(&trace, &survey);
+        let wanted = options.topology.as_deref();
+        let topology = pipeline::resolve_topology(&trace, &survey, &record, wanted)?;
+        let mut info = info::Info::gather(&self.file, &trace, &survey, &record, &topology);
         info.refused = self.refusal(&trace, &info, &options);
         let text = match self.json {
             true => json::pretty(&info)?,

@@ -1,10 +1,12 @@
 //! The command line: one thin file for each subcommand.
 
 mod analyze;
+mod doctor;
 mod errors;
 mod info;
 mod output;
 mod progress;
+mod record;
 mod topology;
 mod values;
 
@@ -23,7 +25,7 @@ Exit codes:
 
 /// Where did my wakeups go, and what did they cost?
 ///
-/// Reads scheduler traces (perf.data, trace.dat) and says where CPU time and wakeups were lost.
+/// Records scheduler events, reads traces (perf.data, trace.dat) and says where CPU time and wakeups were lost.
 #[derive(Debug, Parser)]
 #[command(name = "ttwu", version, propagate_version = true, after_help = EXIT_CODES, max_term_width = 100)]
 struct Cli {
@@ -66,25 +68,47 @@ impl When {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Record(Box<record::Record>),
     Analyze(Box<analyze::Analyze>),
     Info(info::Info),
     Topology(topology::Topology),
+    Doctor(doctor::Doctor),
 }
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    let done = match &cli.command {
-        Command::Analyze(command) => command.run(cli.common),
-        Command::Info(command) => command.run(cli.common),
-        Command::Topology(command) => command.run(cli.common),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
+    match run(&cli) {
+        Ok(code) => code,
         Err(failure) => {
             errors::report(&failure, cli.common);
             ExitCode::FAILURE
         }
+    }
+}
+
+fn run(cli: &Cli) -> Result<ExitCode, Failure> {
+    let done = |()| ExitCode::SUCCESS;
+    match &cli.command {
+        Command::Record(command) => command.run(cli.common),
+        Command::Analyze(command) => command.run(cli.common).map(done),
+        Command::Info(command) => command.run(cli.common).map(done),
+        Command::Topology(command) => command.run(cli.common).map(done),
+        Command::Doctor(command) => command.run(cli.common).map(done),
+    }
+}
+
+/// What `ttwu analyze FILE` does.
+fn analyze_file(file: &std::path::Path, common: Common) -> Result<(), Failure> {
+    let words = [
+        "ttwu".as_ref(),
+        "analyze".as_ref(),
+        "--".as_ref(),
+        file.as_os_str(),
+    ];
+    match Cli::try_parse_from(words).map(|cli| cli.command) {
+        Ok(Command::Analyze(command)) => command.run(common),
+        _ => Ok(()),
     }
 }
 

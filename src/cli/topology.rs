@@ -17,7 +17,12 @@ const EXAMPLES: &str = "\
 Examples:
   ttwu topology                       this machine
   ttwu topology perf.data             the machine a trace was recorded on
-  ttwu topology lscpu.txt | tail -n1  a source as a specification for --topology";
+  ttwu topology lscpu.txt | tail -n1  a source as a specification for --topology
+  ttwu topology --markers             shell commands that write it into a trace being recorded
+
+A trace of perf record carries its topology; one of trace-cmd does not. Run what --markers prints as
+root on the recorded machine while trace-cmd records:
+  trace-cmd record -e sched sh -c 'ttwu topology --markers | sh; exec make'";
 
 /// Print which CPUs share cores, caches and nodes
 ///
@@ -33,6 +38,10 @@ pub struct Topology {
     #[arg(long, value_name = "FILE|SPEC|live")]
     topology: Option<String>,
 
+    /// Print shell commands that write it into a trace being recorded with trace-cmd
+    #[arg(long)]
+    markers: bool,
+
     /// The ftrace instance to read; the one with the most data otherwise
     #[arg(long, value_name = "NAME")]
     instance: Option<String>,
@@ -45,7 +54,11 @@ impl Topology {
             None => topology::resolve(Some(wanted.unwrap_or("live")), None, &[])?,
             Some(file) => self.of_file(file, common)?,
         };
-        output::to_stdout(&report::topology::render(&machine), common)
+        let text = match self.markers {
+            true => report::topology::markers(&machine),
+            false => report::topology::render(&machine),
+        };
+        output::to_stdout(&text, common)
     }
 
     /// A trace's topology, or the one that a file is.
@@ -57,11 +70,13 @@ impl Topology {
         let bytes = std::fs::metadata(file).map_or(0, |meta| meta.len());
         let progress = Progress::new("surveying", bytes, common);
         match pipeline::open(file, &options, &|n| progress.tick(n)) {
-            Ok((trace, survey)) => Ok(pipeline::resolve_topology(
-                &trace,
-                &survey,
-                self.topology.as_deref(),
-            )?),
+            Ok((trace, survey)) => {
+                let record = pipeline::machine_record(&trace, &survey);
+                let wanted = self.topology.as_deref();
+                Ok(pipeline::resolve_topology(
+                    &trace, &survey, &record, wanted,
+                )?)
+            }
             Err(OpenError::WrongKind { .. } | OpenError::Directory { .. }) => self.of_source(file),
             Err(error) => Err(error.into()),
         }
