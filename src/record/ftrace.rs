@@ -15,7 +15,7 @@ use std::time::Duration;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::buffers::Sizes;
-use super::cpus::{Worker, groups};
+use super::cpus::{Worker, groups, run_at_once};
 use super::instance::{Instance, Stats};
 use super::owner::Owner;
 use super::plan::PlannedEvent;
@@ -121,7 +121,10 @@ impl FtraceRecorder {
                 &recorder.stop,
                 &recorder.moved,
             )?;
-            let worker = Worker::start("ttwu-reader", &cpus, move || reader.run())?;
+            let worker = Worker::start("ttwu-reader", &cpus, move || {
+                run_at_once();
+                reader.run()
+            })?;
             recorder.readers.push(worker);
         }
         Ok(recorder)

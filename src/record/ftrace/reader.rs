@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, OFlag, SpliceFFlags, fcntl, splice};
+use nix::fcntl::{OFlag, SpliceFFlags, splice};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::pipe2;
 
@@ -25,10 +25,11 @@ use super::journal::{Extent, Journal};
 const TICK: Duration = Duration::from_millis(100);
 /// How often the page being filled is copied: often in the first moments, when the file holds little else.
 const COPIES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
-/// When the rate of events is looked at.
-pub const RATE_SPAN: Duration = Duration::from_millis(100);
-/// Size wanted of the pipe between the two ends of a splice.
-const PIPE: i32 = 1 << 20;
+/// How often the rate of events is looked at.
+const RATE_SPAN: Duration = Duration::from_millis(100);
+/// Bytes that pass through the pipe between the two ends of a splice at a time: what a pipe holds by default. With more,
+/// pages are cold again when they are written and used anew, which costs the recorded program a percent.
+const PIPE: usize = 64 << 10;
 
 /// One CPU's way into the journal.
 #[derive(Debug)]
@@ -38,7 +39,8 @@ struct Lane {
     extents: Vec<Extent>,
     /// Bytes of buffer that this CPU has.
     buffer: usize,
-    moved: u64,
+    /// What came since the sizes were last looked at.
+    recent: Load,
 }
 
 /// The pages of a group of CPUs, to be moved by one thread.
@@ -72,12 +74,10 @@ impl Reader {
                 pages: instance.open_pages(cpu)?,
                 extents: Vec::new(),
                 buffer: sizes.start,
-                moved: 0,
+                recent: Load::default(),
             })
         };
         let pipe = pipe2(OFlag::O_CLOEXEC).map_err(RecordError::system("cannot make a pipe"))?;
-        // A smaller pipe only means more calls.
-        let _ = fcntl(&pipe.1, FcntlArg::F_SETPIPE_SZ(PIPE));
         Ok(Self {
             lanes: cpus.iter().map(lane).collect::<Result<_, RecordError>>()?,
             pipe,
@@ -95,7 +95,7 @@ impl Reader {
     pub fn run(mut self) -> Result<Vec<Extent>, RecordError> {
         let started = Instant::now();
         let mut copy_at = COPIES.0;
-        let mut sized = false;
+        let mut rated = started;
         loop {
             let over = self.wait(copy_at.saturating_sub(started.elapsed()).min(TICK))?;
             self.move_full_pages()?;
@@ -112,9 +112,10 @@ impl Reader {
                 self.copy_the_rest()?;
                 copy_at = now + (now / 2).clamp(COPIES.0, COPIES.1);
             }
-            if !sized && now >= RATE_SPAN {
-                self.grow(now);
-                sized = true;
+            let span = rated.elapsed();
+            if span >= RATE_SPAN {
+                self.grow(span);
+                rated = Instant::now();
             }
         }
     }
@@ -138,7 +139,10 @@ impl Reader {
 
     fn move_full_pages(&mut self) -> Result<(), RecordError> {
         for index in 0..self.lanes.len() {
+            let before = self.recent(index).bytes;
             while self.splice(index)? {}
+            let recent = self.recent(index);
+            recent.fullest = recent.fullest.max(recent.bytes - before);
         }
         Ok(())
     }
@@ -225,17 +229,20 @@ impl Reader {
         if let Some(extent) = lane.extents.last_mut() {
             extent.used += bytes;
         }
-        lane.moved += bytes;
+        lane.recent.bytes += bytes;
         self.moved.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn recent(&mut self, index: usize) -> &mut Load {
+        &mut self.lanes[index].recent
     }
 
     /// Gives the CPUs that need it a larger buffer. Their events stay in it meanwhile.
     fn grow(&mut self, time: Duration) {
         for lane in &mut self.lanes {
             let load = Load {
-                bytes: lane.moved,
-                fullest: 0,
                 time,
+                ..std::mem::take(&mut lane.recent)
             };
             if let Some(better) = self.sizes.better(lane.buffer, load) {
                 let file = format!("per_cpu/cpu{}/buffer_size_kb", lane.cpu);

@@ -5,17 +5,15 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use nix::unistd::Pid;
 use perf_event_open::count::Counter;
 
 use crate::record::RecordError;
 
 use super::super::buffers::{Load, Sizes};
+use super::super::cpus::{Worker, run_at_once, stay_on};
 use super::growth::{Grower, Grown, GrowthWish};
 use super::output::{Output, Rounds};
 use super::ring::Ring;
@@ -65,7 +63,7 @@ pub(super) struct ThreadResult {
 /// All reading threads.
 pub(super) struct Readers {
     pub shared: Arc<Shared>,
-    threads: Vec<JoinHandle<ThreadResult>>,
+    threads: Vec<Worker<ThreadResult>>,
     grower: Option<Grower>,
     /// Wakes all threads.
     wake: Arc<OwnedFd>,
@@ -115,19 +113,14 @@ impl Readers {
             return Ok(());
         };
         let (shared, wake) = (self.shared.clone(), self.wake.clone());
-        let (tell_tid, tid) = mpsc::channel();
-        let thread = std::thread::Builder::new()
-            .name("ttwu-perf".to_owned())
-            .spawn(move || {
-                let _ = tell_tid.send(nix::unistd::gettid().as_raw());
-                let reader = Reader::new(place, sources, shared, sizes, wishes);
-                reader.run_on_own_cpus();
-                run_at_once();
-                reader.run(wake.as_raw_fd())
-            })
-            .map_err(no_thread())?;
-        self.threads.push(thread);
-        self.tids.extend(tid.recv());
+        let cpus: Vec<u32> = sources.iter().map(|source| source.ring.cpu).collect();
+        let worker = Worker::start("ttwu-perf", &cpus, move || {
+            run_at_once();
+            let reader = Reader::new(place, sources, shared, sizes, wishes);
+            reader.run(wake.as_raw_fd())
+        })?;
+        self.tids.push(worker.tid());
+        self.threads.push(worker);
         Ok(())
     }
 
@@ -149,10 +142,7 @@ impl Readers {
         // The counter of an eventfd cannot overflow by this.
         let _ = nix::unistd::write(&self.wake, &1_u64.to_ne_bytes());
         let threads = std::mem::take(&mut self.threads);
-        let mut results: Vec<_> = threads
-            .into_iter()
-            .filter_map(|thread| thread.join().ok())
-            .collect();
+        let mut results: Vec<_> = threads.into_iter().filter_map(Worker::join).collect();
         if let Some(grower) = self.grower.take() {
             results.push(ThreadResult {
                 tallies: Vec::new(),
@@ -185,24 +175,6 @@ fn grouped(sources: Vec<Source>) -> Vec<Vec<Source>> {
         }
     }
     groups
-}
-
-/// Keeps this thread on the CPUs whose rings it reads, near their memory. Not being able to is no harm.
-fn run_on(cpus: &[u32]) {
-    let mut set = CpuSet::new();
-    for &cpu in cpus {
-        let _ = set.set(cpu as usize);
-    }
-    let _ = sched_setaffinity(Pid::from_raw(0), &set);
-}
-
-/// Lets this thread run as soon as it has something to do: it does little, but where hundreds of tasks wait for a CPU
-/// a thread of their own weight comes too late. Not being allowed to is no harm.
-fn run_at_once() {
-    const HIGHEST: libc::c_int = -20;
-    const THIS_THREAD: libc::id_t = 0;
-    // SAFETY: it only sets a number. Linux sets it for the calling thread alone.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, THIS_THREAD, HIGHEST) };
 }
 
 /// One ring and what is known of it.
@@ -251,11 +223,6 @@ impl Reader {
             grown: mpsc::channel(),
             rated: Instant::now(),
         }
-    }
-
-    fn run_on_own_cpus(&self) {
-        let cpus = self.readings.iter().map(|reading| reading.source.ring.cpu);
-        run_on(&cpus.collect::<Vec<_>>());
     }
 
     fn run(mut self, wake: RawFd) -> ThreadResult {
@@ -397,7 +364,8 @@ impl Reading {
     /// A task that changes its name makes a record, and before it the kernel writes what it owes.
     fn collect_losses(&mut self, shared: &Shared) {
         if self.rings().any(Ring::may_owe_loss) {
-            run_on(&[self.source.ring.cpu]);
+            // From elsewhere it would be another ring that is written to.
+            let _ = stay_on(&[self.source.ring.cpu]);
             let _ = nix::sys::prctl::set_name(c"ttwu-perf");
             self.read(shared);
         }
