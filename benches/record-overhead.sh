@@ -12,7 +12,8 @@ ttwu=${TTWU:-ttwu}
 pairs=${1:-20}
 folder=$(mktemp -d "${TMPDIR:-/tmp}/ttwu-overhead.XXXXXX")
 trap 'rm -rf "$folder"' EXIT
-events=/sys/kernel/tracing/events
+tracing=/sys/kernel/tracing
+events=$tracing/events
 
 # The default set of `ttwu record`, as far as this kernel has it.
 names="sched:sched_switch sched:sched_waking sched:sched_wakeup sched:sched_wakeup_new sched:sched_migrate_task
@@ -53,6 +54,9 @@ run() { # RECORDER WORKLOAD -> the workload's time in seconds
     perf) perf record -q -a -k mono -o "$out" "${perf_events[@]}" -- $what ;;
     bare) $what ;;
     esac 2>"$folder/err" | awk '/Total time:/ { print $3 }'
+    # trace-cmd leaves its events enabled, with tracing off: whoever records next would pay for that.
+    echo 0 >"$tracing/events/enable"
+    echo 1 >"$tracing/tracing_on"
 }
 
 bytes_per_event() { # RECORDER: of its last file, without the kernel's symbols and formats

@@ -79,6 +79,10 @@ pub enum RunError {
     )]
     NoSchedEvents { path: PathBuf, found: String },
     #[error(
+        "{path}: nothing was recorded yet: the recorder ended before the first event; record again"
+    )]
+    NothingYet { path: PathBuf },
+    #[error(
         "{path}: the samples carry no timestamps; record without `--no-timestamp`, as `perf record -a -e 'sched:*'` does"
     )]
     NoTime { path: PathBuf },
@@ -201,6 +205,9 @@ fn check_usable(path: &Path, trace: &Trace, survey: &Survey) -> Result<(), RunEr
             .map(|(_, count)| count)
             .sum::<u64>()
     };
+    if survey.span.is_none() && !survey.record_lines.is_empty() {
+        return Err(RunError::NothingYet { path: path() });
+    }
     if counted(&["sched_switch", "sched_waking", "sched_wakeup"]) == 0 {
         return Err(RunError::NoSchedEvents {
             path: path(),

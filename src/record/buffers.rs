@@ -9,8 +9,6 @@ use std::time::Duration;
 use nix::sys::sysinfo::sysinfo;
 use nix::unistd::{SysconfVar, sysconf};
 
-/// Bytes of a buffer to start with, where there are few CPUs.
-const START: u64 = 4 << 20;
 /// Bytes that all buffers may take to start with, and when grown.
 const START_TOTAL: u64 = 256 << 20;
 const MOST_TOTAL: u64 = 512 << 20;
@@ -18,11 +16,30 @@ const MOST_TOTAL: u64 = 512 << 20;
 const MEMORY_PART: u64 = 8;
 /// A buffer never starts smaller than this: what `perf record` gives each CPU.
 const LEAST: u64 = 512 << 10;
-/// How long a buffer should last without being read. Readers run ahead of other tasks, but writing to a busy disk may
-/// block them for a second.
-const SPARE_TIME: Duration = Duration::from_secs(2);
 /// A buffer never grows beyond this: to clear it takes some 20 ms of CPU time.
 const MOST: u64 = 64 << 20;
+
+/// What a backend needs. Readers run ahead of other tasks, but writing to a busy disk may block them for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Need {
+    /// Bytes of a buffer to start with, where there are few CPUs.
+    start: u64,
+    /// How long a buffer should last without being read.
+    spare: Duration,
+}
+
+impl Need {
+    /// Pages of a larger one are cold when they are written again.
+    pub const FTRACE: Self = Self {
+        start: 2 << 20,
+        spare: Duration::from_millis(750),
+    };
+    /// Has ten times the bytes an event, and is blocked for longer.
+    pub const PERF: Self = Self {
+        start: 4 << 20,
+        spare: Duration::from_secs(2),
+    };
+}
 
 /// Sizes for a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,35 +47,38 @@ pub struct Sizes {
     pub start: usize,
     /// No more than `start` if the size is fixed.
     pub most: usize,
+    spare: Duration,
 }
 
 impl Sizes {
     /// Of the buffers of `cpus` CPUs of this machine; `wanted` is the size the user wants.
-    pub fn here(cpus: usize, wanted: Option<u64>) -> Self {
+    pub fn here(need: Need, cpus: usize, wanted: Option<u64>) -> Self {
         // 1 GiB where it is not told.
         let memory = sysinfo().map_or(1 << 30, |info| info.ram_total());
-        Self::new(cpus, memory, wanted)
+        Self::new(need, cpus, memory, wanted)
     }
 
     /// Of `cpus` buffers on a machine with so many bytes of memory; `wanted` is the size the user wants.
-    fn new(cpus: usize, memory: u64, wanted: Option<u64>) -> Self {
+    fn new(need: Need, cpus: usize, memory: u64, wanted: Option<u64>) -> Self {
+        let spare = need.spare;
         if let Some(wanted) = wanted {
             let size = round_up(wanted);
             return Self {
                 start: size,
                 most: size,
+                spare,
             };
         }
         let share = |total: u64| total.min(memory / MEMORY_PART) / (cpus.max(1) as u64);
         let most = round_down(share(MOST_TOTAL).clamp(LEAST, MOST));
-        let start = round_down(share(START_TOTAL).clamp(LEAST, START)).min(most);
-        Self { start, most }
+        let start = round_down(share(START_TOTAL).clamp(LEAST, need.start)).min(most);
+        Self { start, most, spare }
     }
 
     /// The size for a buffer of `size` bytes that has seen so much; `None` if it is large enough.
     pub fn better(&self, size: usize, load: Load) -> Option<usize> {
         let rate = load.bytes as f64 / load.time.as_secs_f64().max(1e-3);
-        let mut needed = (rate * SPARE_TIME.as_secs_f64()) as u64;
+        let mut needed = (rate * self.spare.as_secs_f64()) as u64;
         if load.fullest > size as u64 / 4 * 3 {
             // Its reader, who comes when it is half full, came nearly too late.
             needed = needed.max(size as u64 * 4);
@@ -109,7 +129,7 @@ mod tests {
 
     #[test]
     fn few_cpus_start_with_little_and_may_grow_much() {
-        let sizes = Sizes::new(2, 24 << 30, None);
+        let sizes = Sizes::new(Need::PERF, 2, 24 << 30, None);
         assert_eq!((sizes.start, sizes.most), (4 << 20, 64 << 20));
         let load = |bytes, fullest| Load {
             bytes,
@@ -128,22 +148,25 @@ mod tests {
 
     #[test]
     fn many_cpus_share() {
-        let sizes = Sizes::new(512, 1 << 40, None);
+        let sizes = Sizes::new(Need::PERF, 512, 1 << 40, None);
         assert_eq!((sizes.start, sizes.most), (512 << 10, 1 << 20));
-        let small = Sizes::new(64, 1 << 30, None);
+        let small = Sizes::new(Need::PERF, 64, 1 << 30, None);
         assert_eq!(small.most, 2 << 20);
     }
 
     #[test]
     fn a_wanted_size_is_rounded_up_and_kept() {
-        let sizes = Sizes::new(4, 1 << 34, Some(3 << 20));
+        let sizes = Sizes::new(Need::PERF, 4, 1 << 34, Some(3 << 20));
         assert_eq!((sizes.start, sizes.most), (4 << 20, 4 << 20));
         let load = Load {
             bytes: u64::MAX,
             ..Load::default()
         };
         assert_eq!(sizes.better(4 << 20, load), None);
-        assert_eq!(Sizes::new(1, 1 << 34, Some(1)).start, page_size());
-        let _ = Sizes::new(1, 1 << 34, Some(u64::MAX));
+        assert_eq!(
+            Sizes::new(Need::PERF, 1, 1 << 34, Some(1)).start,
+            page_size()
+        );
+        let _ = Sizes::new(Need::PERF, 1, 1 << 34, Some(u64::MAX));
     }
 }

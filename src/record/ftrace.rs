@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use super::buffers::Sizes;
+use super::buffers::{Need, Sizes};
 use super::cpus::{Worker, groups, run_at_once};
 use super::instance::{Instance, Stats};
 use super::owner::Owner;
@@ -57,7 +57,7 @@ impl Prepared {
     /// Makes the instance, with all events of the plan enabled but recording off.
     pub fn new(plan: &Plan, tracefs: &Tracefs, owner: &Owner) -> Result<Self, RecordError> {
         let instance = Instance::create(tracefs, owner)?;
-        let sizes = Sizes::here(plan.cpus.len(), plan.buffer);
+        let sizes = Sizes::here(Need::FTRACE, plan.cpus.len(), plan.buffer);
         instance.write("buffer_size_kb", &sizes.start.div_ceil(1024).to_string())?;
         instance.write("trace_clock", &plan.clock).map_err(|_| {
             RecordError::Wanted(format!(

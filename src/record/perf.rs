@@ -47,7 +47,7 @@ use self::ring::{Ring, attach};
 use self::start_records::start_records;
 use self::stretch::Tally;
 use self::tracing_data::tracing_data;
-use super::buffers::Sizes;
+use super::buffers::{Need, Sizes};
 use super::doctor::explain_perf_map_denied;
 use super::plan::Plan;
 use super::target::Successor;
@@ -92,7 +92,7 @@ impl PerfRecorder {
         let limit = RaisedLimit::for_files(files_needed(plan))?;
         let events = Events::open(plan, common)?;
         let machine = Machine::this();
-        let sizes = Sizes::here(plan.cpus.len(), plan.buffer);
+        let sizes = Sizes::here(Need::PERF, plan.cpus.len(), plan.buffer);
         let sources = open_rings(plan, common, sizes, &events)?;
         drop(limit);
         let features = known_features(plan, tracefs, &machine, common.clock, &events)?;
