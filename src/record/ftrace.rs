@@ -220,6 +220,12 @@ impl Backend for FtraceRecorder {
         Ok(())
     }
 
+    fn lost(&self) -> Vec<(u32, u64)> {
+        let stats = self.plan.cpus.iter().map(|&cpu| (cpu, self.stats_of(cpu)));
+        let lost = stats.filter_map(|(cpu, stats)| Some((cpu, stats?.lost)));
+        lost.filter(|&(_, lost)| lost > 0).collect()
+    }
+
     fn finish(mut self: Box<Self>, after: &[String]) -> Result<Summary, RecordError> {
         if let Some(instance) = &self.instance {
             instance.write("tracing_on", "1")?;

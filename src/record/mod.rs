@@ -49,6 +49,9 @@ pub trait Backend {
     /// What went wrong in writing since [`Backend::begin`], too: a full disk, for one.
     fn end(&mut self) -> Result<(), RecordError>;
 
+    /// Events that were lost, by CPU, ascending; only CPUs that lost some. Complete after [`Backend::end`].
+    fn lost(&self) -> Vec<(u32, u64)>;
+
     /// Puts the file in its final form. `after` are lines of the machine record about the time after the recording.
     fn finish(self: Box<Self>, after: &[String]) -> Result<Summary, RecordError>;
 

@@ -227,21 +227,22 @@ impl Backend for PerfRecorder {
         self.output().has_failed()
     }
 
+    fn lost(&self) -> Vec<(u32, u64)> {
+        let lost = self.tallies().map(|cpu| (cpu.cpu, cpu.tally.lost));
+        let mut lost: Vec<_> = lost.filter(|&(_, lost)| lost > 0).collect();
+        lost.sort_unstable();
+        lost
+    }
+
     fn finish(self: Box<Self>, after: &[String]) -> Result<Summary, RecordError> {
         let start = own_cpu_time();
         let bytes = self.complete(after)?;
         let finishing = own_cpu_time().saturating_sub(start);
-        let mut lost: Vec<_> = self
-            .tallies()
-            .map(|cpu| (cpu.cpu, cpu.tally.lost))
-            .collect();
-        lost.retain(|&(_, lost)| lost > 0);
-        lost.sort_unstable();
         let threads: Duration = self.results.iter().map(|result| result.cpu_time).sum();
         Ok(Summary {
             events: self.tallies().map(|cpu| cpu.tally.samples).sum(),
             bytes,
-            lost,
+            lost: self.lost(),
             cpu_time: threads + finishing,
         })
     }

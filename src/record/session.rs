@@ -302,6 +302,8 @@ fn run(
     if let End::Command(ended) = end {
         after.push(snapshot::result(ended.wall, ended.status, &ended.usage));
     }
+    let lost = backend.lost().into_iter();
+    after.extend(lost.map(|(cpu, events)| snapshot::lost(cpu, events)));
     let used_ns = u64::try_from(used.as_nanos()).unwrap_or(u64::MAX);
     after.push(snapshot::overhead(used_ns));
     let summary = backend.finish(&in_markers(&after)).map_err(kept)?;

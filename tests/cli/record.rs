@@ -509,3 +509,44 @@ fn doctor_tells_what_there_is() {
         assert!(checks.contains("✓ own instance"), "{checks}");
     }
 }
+
+/// Recorded in a guest of two LLCs with `--probes`; no topology is given.
+#[test]
+fn a_recording_from_elsewhere_brings_its_machine_and_the_kernels_own_values() {
+    for (name, format) in [
+        ("trace.dat", "trace.dat v7 zstd"),
+        ("perf.data", "perf.data"),
+    ] {
+        let file = super::fixture(&format!("lab/recorded/{name}"));
+        let report = analysis(&file);
+        let trace = &report["trace"];
+        assert!(
+            trace["format"]
+                .as_str()
+                .is_some_and(|text| text.starts_with(format)),
+            "{}",
+            trace["format"]
+        );
+        assert_eq!(
+            trace["topology"]["llcs"],
+            serde_json::json!([[0, 1, 2, 3], [4, 5, 6, 7]])
+        );
+        let (probed, checked) = (
+            &report["wakeups"]["probed"],
+            &report["wakeups"]["probe_check"],
+        );
+        let selections = probed["selections"].as_u64();
+        assert!(selections > Some(300), "{probed}");
+        // What the kernel held of affinities it held at every choice.
+        assert_eq!(probed["masks"].as_u64(), selections, "{probed}");
+        assert!(probed["sync"].as_u64() > Some(0) && probed["flips_max"].as_u64() > Some(0));
+        assert_eq!(checked["chosen_equal"], checked["checked"], "{checked}");
+        assert!(
+            trace["recorder"]["tasks"].as_u64() > Some(0),
+            "{}",
+            trace["recorder"]
+        );
+        let machine = &info(&file)["machine"];
+        assert_eq!(machine["result"]["exit"], 0, "{}", machine["result"]);
+    }
+}

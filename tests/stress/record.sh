@@ -11,6 +11,7 @@ set -euo pipefail
 export LC_ALL=C
 ttwu=${TTWU:-ttwu}
 tracing=/sys/kernel/tracing
+first="nice -n -10" # so that the tools do not wait for the messages
 folder=$(mktemp -d "${TMPDIR:-/tmp}/ttwu-stress.XXXXXX")
 
 fail() {
@@ -39,10 +40,10 @@ known_complaints() {
 # Events in a file by the usual tools, which must not complain.
 counted() { # FILE BACKEND
     if [ "$2" = ftrace ]; then
-        trace-cmd report -i "$1" 2>"$folder/complaints" | awk 'NR > 1' | wc -l
+        $first trace-cmd report -i "$1" 2>"$folder/complaints" | awk 'NR > 1' | wc -l
     else
-        perf script -i "$1" 2>"$folder/complaints" | wc -l
-        perf sched latency -i "$1" >/dev/null 2>>"$folder/complaints"
+        $first perf script -i "$1" 2>"$folder/complaints" | wc -l
+        $first perf sched latency -i "$1" >/dev/null 2>>"$folder/complaints"
         perf report --header-only -i "$1" >/dev/null 2>>"$folder/complaints"
         { grep -vxFf "$folder/known" "$folder/complaints" || true; } >"$folder/new"
         mv "$folder/new" "$folder/complaints"

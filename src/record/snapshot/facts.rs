@@ -75,7 +75,7 @@ fn arch() -> Option<String> {
 
 /// Kernels that have `nohz_full` but were not given any CPUs print `(null)`.
 fn set(list: String) -> Option<String> {
-    (list != "(null)").then_some(list)
+    (list.trim() != "(null)").then_some(list)
 }
 
 /// `none`, `voluntary`, `full`, `lazy` or `rt`, and how that is known where the kernel could choose another at boot.
