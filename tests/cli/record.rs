@@ -517,7 +517,7 @@ fn a_recording_from_elsewhere_brings_its_machine_and_the_kernels_own_values() {
         ("trace.dat", "trace.dat v7 zstd"),
         ("perf.data", "perf.data"),
     ] {
-        let file = super::fixture(&format!("lab/recorded/{name}"));
+        let file = super::fixture(&format!("recorded/{name}"));
         let report = analysis(&file);
         let trace = &report["trace"];
         assert!(
