@@ -5,7 +5,8 @@
 #   BACKENDS="ftrace perf" WORKLOADS="pipe messaging" benches/record-overhead.sh 30
 #
 # Runs the two recorders in turn, the order changing from pair to pair, and prints for each workload the geometric mean
-# of the ratios of its own time and that mean's upper 95 % bound (Student's t, on logarithms), and the bytes per event.
+# of the ratios of its own time, that mean's upper 95 % bound (Student's t, on logarithms) and, in brackets, its 95 %
+# interval; and the bytes per event.
 set -euo pipefail
 export LC_ALL=C
 ttwu=${TTWU:-ttwu}
@@ -83,11 +84,15 @@ compare() { # OURS THEIRS WORKLOAD
     awk -v what="$3: $1 / $2" '
         # Student t, 97.5 %, for 5 to 60 degrees of freedom: between the values of the table the larger is taken.
         function t(df) { return df < 10 ? 2.57 : df < 15 ? 2.23 : df < 19 ? 2.14 : df < 24 ? 2.10 : df < 29 ? 2.07 : df < 40 ? 2.05 : df < 60 ? 2.03 : 2.01 }
+        # The same for 95 %.
+        function t95(df) { return df < 10 ? 2.02 : df < 15 ? 1.82 : df < 19 ? 1.76 : df < 24 ? 1.73 : df < 29 ? 1.71 : df < 40 ? 1.70 : df < 60 ? 1.69 : 1.68 }
         { x = log($1 / $2); sum += x; squares += x * x; ours += $1; theirs += $2 }
         END {
             mean = sum / NR; deviation = sqrt((squares - NR * mean * mean) / (NR - 1))
-            bound = t(NR - 1) * deviation / sqrt(NR)
-            printf "%-36s %.3f [%.3f, %.3f]  %.3f s against %.3f s, %d pairs\n", what, exp(mean), exp(mean - bound), exp(mean + bound), ours / NR, theirs / NR, NR
+            error = deviation / sqrt(NR)
+            printf "%-36s %.3f, bound %.3f ", what, exp(mean), exp(mean + t95(NR - 1) * error)
+            bound = t(NR - 1) * error
+            printf "[%.3f, %.3f]  %.3f s against %.3f s, %d pairs\n", exp(mean - bound), exp(mean + bound), ours / NR, theirs / NR, NR
         }' "$folder/ratios"
     printf '%-36s %s against %s\n' "" "$(bytes_per_event "$1")" "$(bytes_per_event "$2")"
 }
