@@ -1,8 +1,25 @@
 //! The answer to "what did my wakeups cost": every number of a report under its stable name
 //! (`analysis` §9). Reports print these and compute nothing.
 
-use serde::Serialize;
+mod cross_llc;
+mod domains;
+mod flips;
+mod ipis;
+mod migrations;
+mod processes;
+mod throughput;
+
 use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+pub use cross_llc::*;
+pub use domains::*;
+pub use flips::*;
+pub use ipis::*;
+pub use migrations::*;
+pub use processes::*;
+pub use throughput::*;
 
 /// Version of the JSON report; raised when a name changes its meaning.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -67,15 +84,16 @@ pub struct Answer {
     pub wakeups: Wakeups,
     pub waits: Waits,
     pub sis: Sis,
-    pub cross_llc: Known<()>,
+    pub cross_llc: Known<CrossLlc>,
     pub migrations: Known<Migrations>,
-    pub flips: Known<()>,
-    pub ipis: Known<()>,
-    pub throughput: Known<()>,
+    pub domains: Known<Domains>,
+    pub flips: Known<Flips>,
+    pub ipis: Known<Ipis>,
+    pub throughput: Known<Throughput>,
     pub pairs: Vec<PairFacts>,
     pub tasks: Vec<TaskFacts>,
     pub llcs: Known<Vec<LlcFacts>>,
-    pub processes: Known<()>,
+    pub processes: Known<Vec<ProcessFacts>>,
     pub fitness: Fitness,
     pub compare: Known<()>,
     /// What could not be known, or was left out, each a full sentence.
@@ -254,11 +272,6 @@ pub struct Sis {
     pub missed: Known<ByWord<Readings<u64>>>,
     pub scanned: Known<u64>,
     pub search_efficiency: Known<f64>,
-}
-
-#[derive(Debug, Clone, Serialize)]
-pub struct Migrations {
-    pub by_cause: ByWord<ByWord<u64>>,
 }
 
 /// One waker and its wakee.

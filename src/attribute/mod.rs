@@ -10,12 +10,17 @@ mod census;
 mod checks;
 #[cfg(test)]
 mod cost;
+mod cross_llc;
+mod domains;
 mod durations;
 mod fitness;
+mod flips;
 mod idle_search;
+mod ipis;
 mod ledger;
 mod migrations;
 mod pairs;
+mod processes;
 mod quantiles;
 #[cfg(test)]
 mod recorder_tests;
@@ -27,6 +32,7 @@ mod tasks;
 mod testing;
 #[cfg(test)]
 mod tests;
+mod throughput;
 mod trace_facts;
 mod waits;
 mod wakeups;
@@ -116,15 +122,16 @@ fn answer_within(scope: &Scope, selection: &Selection) -> Result<Answer, AnswerE
         schema_version: SCHEMA_VERSION,
         trace: trace_facts::trace_facts(&scope.facts),
         sis,
-        cross_llc: not_computed("what wakeups across LLCs cost"),
+        cross_llc: cross_llc::cross_llc(scope)?,
         migrations: migrations::migrations(scope)?,
-        flips: not_computed("wakee flips"),
-        ipis: not_computed("interrupts between CPUs"),
-        throughput: not_computed("throughput and the critical path"),
+        domains: domains::domains(scope)?,
+        flips: flips::flips(scope)?,
+        ipis: ipis::ipis(scope)?,
+        throughput: throughput::throughput(scope)?,
         pairs,
         tasks,
         llcs: ledger::llcs(scope)?,
-        processes: not_computed("processes"),
+        processes: processes::processes(scope)?,
         compare: Known::unknown("one trace alone: nothing was compared"),
         ledger,
         wakeups,
@@ -132,8 +139,4 @@ fn answer_within(scope: &Scope, selection: &Selection) -> Result<Answer, AnswerE
         fitness,
         caveats,
     })
-}
-
-fn not_computed(what: &str) -> Known<()> {
-    Known::unknown(format!("this version of ttwu does not compute {what}"))
 }

@@ -147,6 +147,16 @@ impl<'a> Scope<'a> {
         }
     }
 
+    /// Goes through every row of a table, whatever is selected.
+    #[expect(dead_code)]
+    pub fn every(&self, table: Table) -> Rows<'_> {
+        Rows {
+            scope: self,
+            table,
+            filter: None,
+        }
+    }
+
     /// Goes through the waits of the selected tasks that end on the selected CPUs.
     pub fn waits(&self) -> Rows<'_> {
         Rows {

@@ -139,6 +139,23 @@ pub struct IpiRow {
     pub callback: u64,
 }
 
+/// One wakeup that `record_wakee` counted and `wake_wide` judged, in the order of the wakings.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlipRow {
+    pub waking_ns: i64,
+    pub wakee: TaskId,
+    /// Whether the waking lies in the window.
+    pub in_window: bool,
+}
+
+/// One TLB flush that a CPU asked others for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlushRow {
+    pub ts_ns: i64,
+    /// The initiator.
+    pub cpu: u32,
+}
+
 /// One interval in which a CPU's events are missing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LostRow {
@@ -206,6 +223,8 @@ pub trait Sink {
     fn idle(&mut self, _row: &IdleRow) {}
     fn migration(&mut self, _row: &MigrationRow) {}
     fn ipi(&mut self, _row: &IpiRow) {}
+    fn flip(&mut self, _row: &FlipRow) {}
+    fn flush(&mut self, _row: &FlushRow) {}
     fn lost(&mut self, _row: &LostRow) {}
     fn task(&mut self, _row: &TaskRow) {}
     fn cpu(&mut self, _row: &CpuRow) {}

@@ -53,6 +53,7 @@ pub fn answer() -> Answer {
         },
         cross_llc: Known::unknown("not built yet"),
         migrations: Known::unknown("not built yet"),
+        domains: Known::unknown("not built yet"),
         flips: Known::unknown("not built yet"),
         ipis: Known::unknown("not built yet"),
         throughput: Known::unknown("not built yet"),

@@ -5,11 +5,12 @@ use std::thread::JoinHandle;
 
 use super::batches::{Budget, Store, Tables, TablesError};
 use super::schema::{
-    Batch, CpuBatch, IdleBatch, IpiBatch, LostBatch, MigrationBatch, SliceBatch, Table, TaskBatch,
-    WaitBatch, WakeupBatch,
+    Batch, CpuBatch, FlipBatch, FlushBatch, IdleBatch, IpiBatch, LostBatch, MigrationBatch,
+    SliceBatch, Table, TaskBatch, WaitBatch, WakeupBatch,
 };
 use crate::replay::rows::{
-    CpuRow, IdleRow, IpiRow, LostRow, MigrationRow, Sink, SliceRow, TaskRow, WaitRow, WakeupRow,
+    CpuRow, FlipRow, FlushRow, IdleRow, IpiRow, LostRow, MigrationRow, Sink, SliceRow, TaskRow,
+    WaitRow, WakeupRow,
 };
 
 /// Rows of the small tables for which room is made at once.
@@ -29,7 +30,11 @@ impl TableSet {
             tables: vec![
                 Table::Wakeups,
                 Table::Waits,
+                Table::Slices,
                 Table::Migrations,
+                Table::Ipis,
+                Table::Flips,
+                Table::Flushes,
                 Table::Tasks,
                 Table::Cpus,
                 Table::Lost,
@@ -237,6 +242,8 @@ sides! {
     idle in idle: Idle IdleRow IdleBatch many;
     migration in migrations: Migrations MigrationRow MigrationBatch many;
     ipi in ipis: Ipis IpiRow IpiBatch many;
+    flip in flips: Flips FlipRow FlipBatch many;
+    flush in flushes: Flushes FlushRow FlushBatch few;
     task in tasks: Tasks TaskRow TaskBatch few;
     cpu in cpus: Cpus CpuRow CpuBatch few;
     lost in lost: Lost LostRow LostBatch few;

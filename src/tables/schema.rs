@@ -4,7 +4,8 @@ use polars::prelude::*;
 
 use super::columns::{Bool, Build, ColumnDef, I32, I64, Text, U8, U16, U32, U64, cpu};
 use crate::replay::rows::{
-    CpuRow, IdleRow, IpiRow, LostRow, MigrationRow, SliceRow, TaskRow, WaitRow, WakeupRow,
+    CpuRow, FlipRow, FlushRow, IdleRow, IpiRow, LostRow, MigrationRow, SliceRow, TaskRow, WaitRow,
+    WakeupRow,
 };
 use crate::replay::words::{
     Class, IpiKind, LedgerRow, MigrationKind, Origin, Path, Reading, Verdict, Waker,
@@ -141,9 +142,9 @@ const ANY: Reading = Reading::Any;
 tables! {
     /// One row for each wakeup.
     Wakeups = "wakeups", WakeupBatch(row: WakeupRow) {
-        waking_ns: I64 [detail] = row.waking_ns, "Stamp of sched_waking; null for a new task or without that event.";
-        wakeup_ns: I64 [detail] = row.wakeup_ns, "Stamp of sched_wakeup, the enqueue; null without that event.";
-        switch_in_ns: I64 [detail] = row.switch_in_ns, "When the wakee was switched in; null if it was not.";
+        waking_ns: I64 = row.waking_ns, "Stamp of sched_waking; null for a new task or without that event.";
+        wakeup_ns: I64 = row.wakeup_ns, "Stamp of sched_wakeup, the enqueue; null without that event.";
+        switch_in_ns: I64 = row.switch_in_ns, "When the wakee was switched in; null if it was not.";
         waker: U32 = row.waker.map(|task| task.0), "The waking task; null if an interrupt woke, or if unknown.";
         wakee: U32 = row.wakee.0, "The woken task.";
         waker_cpu: U16 = cpu(row.waker_cpu), "The CPU of the waker; null if unknown.";
@@ -189,8 +190,8 @@ tables! {
     /// One row for each interval in which a task was runnable and not running.
     Waits = "waits", WaitBatch(row: WaitRow) {
         task: U32 = row.task.0, "The waiting task.";
-        start_ns: I64 [detail] = row.start_ns, "When it was queued.";
-        end_ns: I64 [detail] = row.end_ns, "When it was switched in; null if it was not.";
+        start_ns: I64 = row.start_ns, "When it was queued.";
+        end_ns: I64 = row.end_ns, "When it was switched in; null if it was not.";
         first_cpu: U16 [detail] = cpu(row.first_cpu), "The CPU it was queued on first.";
         last_cpu: U16 = cpu(row.last_cpu), "The CPU it was queued on last.";
         moves: U32 [detail] = row.moves, "How often it was moved while it waited.";
@@ -238,6 +239,19 @@ tables! {
         handler_ns: I64 = row.handler_ns, "Time in the handler; null on the sending side.";
         task: U32 = row.task.map(|task| task.0), "The task that sent it or was interrupted; null if none or unknown.";
         callback: U64 = row.callback, "Address of the function called; 0 for none.";
+    }
+
+    /// One row for each wakeup that the kernel's `record_wakee` counted and `wake_wide` judged.
+    Flips = "flips", FlipBatch(row: FlipRow) {
+        waking_ns: I64 = row.waking_ns, "Stamp of sched_waking.";
+        wakee: U32 = row.wakee.0, "The woken task.";
+        in_window: Bool = row.in_window, "Whether the waking lies in the window: counts count only these.";
+    }
+
+    /// One row for each TLB flush that a CPU asked others for.
+    Flushes = "flushes", FlushBatch(row: FlushRow) {
+        ts_ns: I64 = row.ts_ns, "Stamp.";
+        cpu: U16 = cpu(row.cpu), "The CPU that asked.";
     }
 
     /// One row for each task, with what it did in the window.

@@ -2,10 +2,18 @@
 //! and a simulator that knows its own state. One binary, because each would link all of polars.
 
 mod cases;
+mod cross_llc;
+mod flips;
+mod ipis;
 mod lab;
 mod ledger;
+mod migrations;
+mod planted;
+mod processes;
 mod properties;
 mod recorded;
+mod simulator;
 mod support;
+mod throughput;
 mod verdicts;
 mod wakeups;

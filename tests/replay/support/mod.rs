@@ -17,6 +17,8 @@ pub struct Rows {
     pub idle: Vec<IdleRow>,
     pub migrations: Vec<MigrationRow>,
     pub ipis: Vec<IpiRow>,
+    pub flips: Vec<FlipRow>,
+    pub flushes: Vec<FlushRow>,
     pub lost: Vec<LostRow>,
     pub tasks: Vec<TaskRow>,
     pub cpus: Vec<CpuRow>,
@@ -40,6 +42,12 @@ impl Sink for Rows {
     }
     fn ipi(&mut self, row: &IpiRow) {
         self.ipis.push(row.clone());
+    }
+    fn flip(&mut self, row: &FlipRow) {
+        self.flips.push(row.clone());
+    }
+    fn flush(&mut self, row: &FlushRow) {
+        self.flushes.push(row.clone());
     }
     fn lost(&mut self, row: &LostRow) {
         self.lost.push(row.clone());

@@ -1,0 +1,1 @@
+//! What wakeups across LLCs cost, on traces where the truth is known.

@@ -1,0 +1,1 @@
+//! Wakee flips against the kernel's own, which probes recorded.

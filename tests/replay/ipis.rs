@@ -1,0 +1,1 @@
+//! Interrupts between CPUs and TLB shootdowns, counted by another route.

@@ -1,0 +1,1 @@
+//! Migrations by cause, bounces and domains.

@@ -1,0 +1,1 @@
+//! Causes that were planted in workloads: what the report says of them.

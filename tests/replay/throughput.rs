@@ -1,0 +1,1 @@
+//! Units of work and the critical path against what workloads printed.
