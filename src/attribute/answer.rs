@@ -286,8 +286,16 @@ pub struct PairFacts {
     pub waker_chosen: ByWord<u64>,
     pub cross_llc_share: Known<f64>,
     pub latency_ns: Known<Quantiles>,
+    /// The waits that these wakeups began.
     pub wait_ns: i64,
     pub lost_ns: Readings<i64>,
+    /// The same waits by verdict.
+    pub by_verdict: ByWord<VerdictFacts>,
+    /// Waits of the wakee that interrupted the runs that these wakeups began.
+    pub preempted: OriginFacts,
+    /// From when on both were seen on one CPU alone; absent where they were not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub one_cpu: Option<OneCpu>,
     /// Put on the waker's CPU although an eligible one was idle in that LLC.
     pub stacked: Known<Readings<u64>>,
     pub overlap_ns: Known<Estimate>,
@@ -295,6 +303,14 @@ pub struct PairFacts {
     /// `spread`, `stack` or `undecided`.
     pub stack_or_spread: &'static str,
     pub stack_or_spread_why: String,
+}
+
+/// The CPU on which both tasks of a pair ran and were queued, and no other, from some time on to the trace's end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct OneCpu {
+    pub cpu: u32,
+    /// When one of them was seen elsewhere last; the trace's start if they never were.
+    pub since_ns: i64,
 }
 
 #[derive(Debug, Clone, Serialize)]

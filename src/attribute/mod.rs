@@ -19,6 +19,7 @@ mod idle_search;
 mod ipis;
 mod ledger;
 mod migrations;
+mod pair_waits;
 mod pairs;
 mod processes;
 mod quantiles;

@@ -10,6 +10,7 @@ use super::answer::{ByWord, Known, PairFacts};
 use super::blocks::{Block, NO_NUMBER, NO_TIME};
 use super::durations::Durations;
 use super::ledger::with_llcs;
+use super::pair_waits::{self, PairWaits, Slots};
 use super::scope::{Scope, is_member, members};
 use super::stack_spread::{self, Machine, Samples};
 use super::wakeups::{by_distance, by_word, known, lacking};
@@ -47,9 +48,10 @@ pub fn pairs(scope: &Scope) -> PolarsResult<Vec<PairFacts>> {
     let seen = look_at(scope, &worst)?;
     let names = names(scope, &worst)?;
     let machine = Machine::measure(scope)?;
-    let facts = worst.par_iter().zip(seen);
+    let waits = pair_waits::of_pairs(scope, &slots(&worst), &pids(&worst, &names))?;
+    let facts = worst.par_iter().zip(seen.into_par_iter().zip(waits));
     Ok(facts
-        .map(|(worst, seen)| facts_of(scope, worst, seen, &names, &machine))
+        .map(|(worst, (seen, waits))| facts_of(scope, worst, seen, &waits, &names, &machine))
         .collect())
 }
 
@@ -140,13 +142,15 @@ fn ranked(scope: &Scope, pairs: FxHashMap<(u32, u32), Worst>) -> Vec<Worst> {
     worst
 }
 
+/// Where in the list each pair is.
+fn slots(worst: &[Worst]) -> Slots {
+    let pairs = worst.iter().map(|pair| (pair.waker, pair.wakee));
+    pairs.zip(0..).collect()
+}
+
 /// Goes through the counted wakeups of these pairs.
 fn look_at(scope: &Scope, worst: &[Worst]) -> PolarsResult<Vec<Seen>> {
-    let slots: Slots = worst
-        .iter()
-        .enumerate()
-        .map(|(slot, pair)| ((pair.waker, pair.wakee), slot))
-        .collect();
+    let slots = slots(worst);
     let start = || (vec![Seen::default(); worst.len()], Scratch::default());
     let (seen, _) = scope.wakeups().counted().fold(
         &LOOKED_AT,
@@ -177,9 +181,6 @@ const LOOKED_AT: [&str; 14] = [
     "overlap_ns",
     "overlap_censored",
 ];
-
-/// Where in the list a pair is.
-type Slots = FxHashMap<(u32, u32), usize>;
 
 /// One wakeup, as far as pairs are told by it; with the codes that stand for null.
 struct Look {
@@ -318,7 +319,18 @@ fn is_stacked(code: u8) -> u64 {
 }
 
 /// Name and pid by task number.
-fn names(scope: &Scope, worst: &[Worst]) -> PolarsResult<FxHashMap<u32, (String, i32)>> {
+type Names = FxHashMap<u32, (String, i32)>;
+
+/// The pids of each pair.
+fn pids(worst: &[Worst], names: &Names) -> Vec<(i32, i32)> {
+    let pid = |task| names.get(&task).map_or(-1, |(_, pid)| *pid);
+    let pairs = worst.iter();
+    pairs
+        .map(|pair| (pid(pair.waker), pid(pair.wakee)))
+        .collect()
+}
+
+fn names(scope: &Scope, worst: &[Worst]) -> PolarsResult<Names> {
     let ids: Vec<u32> = worst
         .iter()
         .flat_map(|pair| [pair.waker, pair.wakee])
@@ -341,7 +353,8 @@ fn facts_of(
     scope: &Scope,
     worst: &Worst,
     mut seen: Seen,
-    names: &FxHashMap<u32, (String, i32)>,
+    waits: &PairWaits,
+    names: &Names,
     machine: &Machine,
 ) -> PairFacts {
     let named = |task| names.get(&task).cloned().unwrap_or_default();
@@ -364,6 +377,9 @@ fn facts_of(
         }),
         wait_ns: worst.wait_ns,
         lost_ns: scope.readings(|reading| worst.lost_ns[reading]),
+        by_verdict: waits.by_verdict(scope),
+        preempted: waits.preempted(),
+        one_cpu: waits.one_cpu(),
         stacked: with_llcs(scope, || scope.readings(|reading| seen.stacked[reading])),
         overlap_ns: judgement.overlap_ns,
         cost_of_spreading_ns: judgement.cost_ns,

@@ -80,6 +80,7 @@ pub struct WaitRow {
     pub idle_cpus: Pair<u32>,
     /// Busy share of the chosen LLC in the 4 ms before the choice, in percent.
     pub llc_busy_percent: Option<u8>,
+    /// The task whose wakeup began it, or began the run that it interrupts.
     pub waker: Option<TaskId>,
     /// Whether the start lies in the window.
     pub in_window: bool,

@@ -20,6 +20,7 @@ pub struct Wait {
     pub choice: Option<Choice>,
     /// The wakeup that began it.
     pub wake: Option<usize>,
+    /// The task whose wakeup began it, or began the run that it interrupts.
     pub waker: Option<TaskId>,
     pub no_selection: bool,
     pub kthread_stacked: bool,
@@ -69,6 +70,7 @@ impl<S: Sink> Replay<'_, S> {
             }
             // What no wakeup began was chosen where it is, at the start of the wait.
             None => {
+                wait.waker = self.waker_of_run(task);
                 wait.choice = Some(self.choose(&Chooser {
                     task,
                     chosen: cpu,
@@ -83,6 +85,12 @@ impl<S: Sink> Replay<'_, S> {
         self.counts.waits += 1;
         let slot = self.waits.insert(wait);
         self.tasks[task].wait = Some(slot);
+    }
+
+    /// The task whose wakeup began the run that a task is in.
+    fn waker_of_run(&self, task: TaskId) -> Option<TaskId> {
+        let wake = self.wakes.get(self.tasks[task].wake?)?;
+        wake.row.waker
     }
 
     /// Puts the task on a CPU's queue; true if it is the first one due there.

@@ -200,6 +200,12 @@ fn pair(waker: &str, wakee: &str) -> PairFacts {
         latency_ns: latency(1),
         wait_ns: 123_456_789,
         lost_ns: two(2_900_000_000, 4_400_000_000),
+        by_verdict: waits().by_verdict,
+        preempted: OriginFacts::default(),
+        one_cpu: Some(OneCpu {
+            cpu: 4095,
+            since_ns: 1_000_000_000,
+        }),
         stacked: Known::Value(same(12)),
         overlap_ns: Known::unknown("fewer than 30 samples"),
         cost_of_spreading_ns: Known::unknown("fewer than 30 samples"),

@@ -204,7 +204,7 @@ tables! {
         idle_cpus_seen: U16 [detail] = cpu(row.idle_cpus[SEEN]), "Eligible idle CPUs at the choice, affinity as seen.";
         idle_cpus_any: U16 [detail] = cpu(row.idle_cpus[ANY]), "Eligible idle CPUs at the choice, any CPU allowed.";
         llc_busy_percent: U8 [detail] = row.llc_busy_percent, "Busy share of the chosen LLC in the 4 ms before; null if unknown.";
-        waker: U32 [detail] = row.waker.map(|task| task.0), "The task whose wakeup began it; null if none did.";
+        waker: U32 = row.waker.map(|task| task.0), "The task whose wakeup began it, or began the run that it interrupts; null if unknown.";
         in_window: Bool = row.in_window, "Whether its start lies in the window: counts count only these.";
     }
 

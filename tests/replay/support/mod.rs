@@ -4,9 +4,11 @@ pub mod script;
 
 use std::path::{Path, PathBuf};
 
+use ttwu::attribute::{Selection, answer};
 use ttwu::pipeline::{Prepared, RunOptions, prepare, replay};
 use ttwu::replay::Counts;
 use ttwu::replay::rows::*;
+use ttwu::tables::{Budget, Builders, TableSet};
 
 /// Keeps all rows.
 #[derive(Debug, Default, Clone, PartialEq)]
@@ -128,4 +130,29 @@ pub fn name(folder: &Path) -> String {
         .unwrap_or_default()
         .to_string_lossy()
         .into_owned()
+}
+
+/// The JSON report of a file.
+pub fn report(path: &Path, options: &RunOptions) -> serde_json::Value {
+    let prepared = prepare(path, options, &|_| ()).unwrap_or_else(|e| panic!("{e}"));
+    answer_of(&prepared, &Selection::default())
+}
+
+/// The JSON report of a prepared trace.
+pub fn answer_of(prepared: &Prepared, selection: &Selection) -> serde_json::Value {
+    let mut builders = Builders::new(&TableSet::analysis(), Budget::default());
+    let counts = replay(prepared, &mut builders, &|_| ());
+    let tables = builders.finish().unwrap();
+    let answer = answer(prepared, &counts, &tables, selection).unwrap();
+    serde_json::to_value(&answer).unwrap()
+}
+
+/// The lab folder of a name: a fixture, or a reference trace where they are at hand.
+pub fn lab_folder(name: &str) -> Option<PathBuf> {
+    let fixture = root().join("fixtures/lab").join(name);
+    if fixture.join("trace.dat").exists() {
+        return Some(fixture);
+    }
+    let folder = shared()?.join("traces/lab").join(name);
+    folder.join("trace.dat").exists().then_some(folder)
 }
