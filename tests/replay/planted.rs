@@ -3,8 +3,10 @@
 use serde_json::Value;
 use ttwu::attribute::Selection;
 use ttwu::pipeline::{Prepared, RunOptions, TimePoint, prepare};
+use ttwu::replay::rows::TaskId;
+use ttwu::replay::words::Origin;
 
-use super::support::{answer_of, lab_folder, lab_options, report, shared};
+use super::support::{Replayed, answer_of, lab_folder, lab_options, report, run, shared};
 
 /// The facts of the pair of these names.
 fn pair<'a>(report: &'a Value, waker: &str, wakee: &str) -> &'a Value {
@@ -132,5 +134,71 @@ fn a_pair_in_one_llc_crosses_none() {
         assert!(number(&pair["wakeups"]) > 2900.0);
         assert_eq!(pair["cross_llc_share"], 0.0);
         assert_eq!(pair["waker_chosen"]["llc"], pair["wakeups"]);
+    }
+}
+
+/// What `wakelab stack` printed of `stack-long`: the mean time by the clock of one of the waker's 300 pieces of work.
+const WORK_NS: f64 = 7_222_261.0;
+const PIECES: f64 = 300.0;
+/// A preemption so soon after the waking is inside the system call that wakes: no piece of work has begun.
+const CALL_NS: i64 = 100_000;
+
+/// A piece of the waker's work is what could have run beside the wakee. Its time by the clock has in it what the waker
+/// waited meanwhile, preempted by the wakee.
+#[test]
+fn overlap_is_the_work_that_was_programmed() {
+    let folder = lab_folder("stack-long").unwrap();
+    let path = folder.join("trace.dat");
+    let report = report(&path, &lab_options(&folder));
+    let pair = pair(&report, "lab-waker", "lab-wakee");
+    let overlap_ns = number(&pair["overlap_ns"]["value"]);
+    let waited_ns = preempted_at_work_ns(&run(&path, &lab_options(&folder))) as f64;
+    let work_ns = WORK_NS - waited_ns / PIECES;
+    let ratio = overlap_ns / work_ns;
+    println!("overlap {overlap_ns:.0} ns, work {work_ns:.0} ns: {ratio:.3}");
+    assert!((0.9..=1.1).contains(&ratio), "{ratio}");
+    // Without what it waited the same figure would be far off.
+    assert!(overlap_ns / WORK_NS < 0.7);
+}
+
+/// How long `lab-waker` waited after preemptions that were not inside a waking system call.
+fn preempted_at_work_ns(replayed: &Replayed) -> i64 {
+    let rows = &replayed.rows;
+    let named = |task: TaskId| {
+        let row = rows.tasks.iter().find(|row| row.task == task);
+        row.is_some_and(|row| row.comm.as_bytes() == b"lab-waker")
+    };
+    let wakings: Vec<i64> = rows
+        .wakeups
+        .iter()
+        .filter(|row| row.waker.is_some_and(named))
+        .filter_map(|row| row.waking_ns)
+        .collect();
+    let in_call = |at: i64| wakings.iter().any(|ns| (0..CALL_NS).contains(&(at - ns)));
+    let waits = rows.waits.iter();
+    let at_work = waits.filter(|wait| wait.origin == Origin::Preempted && named(wait.task));
+    let at_work = at_work.filter(|wait| !in_call(wait.start_ns));
+    at_work.map(|wait| wait.wait_ns).sum()
+}
+
+/// While 16 tasks are busy on 8 CPUs, no CPU is idle to be missed.
+#[test]
+fn a_saturated_machine_misses_no_idle_cpu() {
+    let folder = lab_folder("saturated").unwrap();
+    let options = RunOptions {
+        from: Some(TimePoint::AfterStart(300_000_000)),
+        to: Some(TimePoint::BeforeEnd(600_000_000)),
+        ..lab_options(&folder)
+    };
+    let report = report(&folder.join("trace.dat"), &options);
+    assert!(number(&report["ledger"]["running_share"]) > 0.999);
+    assert!(number(&report["waits"]["count"]) > 2000.0);
+    for reading in ["seen", "any"] {
+        let verdicts = &report["waits"]["by_verdict"];
+        let share = |word: &&str| number(&verdicts[*word]["wait_share"][reading]);
+        let missed = ["stacked-prev", "stacked-pull", "prev", "other", "other-llc"];
+        let missed: f64 = missed.iter().map(share).sum();
+        assert!(missed < 0.001, "{reading}: {missed}");
+        assert!(share(&"saturated") > 0.98);
     }
 }
