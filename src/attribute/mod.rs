@@ -37,6 +37,7 @@ mod throughput;
 mod trace_facts;
 mod waits;
 mod wakeups;
+mod work;
 
 use polars::prelude::PolarsError;
 
