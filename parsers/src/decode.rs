@@ -8,6 +8,7 @@ use crate::bytes::Endian;
 use crate::event::{Comm, ContextFlags, CpuMask, Event, NO_TYPE, Payload, Selection, Vector, Wake};
 use crate::format::{BlobField, EventFormat, IntField};
 use crate::print_fmt::StateTable;
+use crate::watch::{Matcher, Watch, WatchError};
 
 use usual::Usual;
 pub(crate) use usual::{Fields, Reading, Seen, UsualWake, Whole};
@@ -40,6 +41,8 @@ pub struct Decoder {
     usual: Vec<Usual>,
     /// `common_type` to index into `types`; [`NO_TYPE`] where the trace describes no such type.
     by_id: Vec<u16>,
+    /// The type whose records are watched for, and which of them.
+    watch: Option<(u16, Matcher)>,
 }
 
 /// A record that does not fit its own event's format.
@@ -68,6 +71,7 @@ impl Decoder {
             common: usual::CommonPlaces::resolve(common_type, common_flags, common_pid, endian),
             usual: Vec::new(),
             by_id: Vec::new(),
+            watch: None,
         };
         for format in formats {
             decoder.add(format);
@@ -97,6 +101,46 @@ impl Decoder {
         let layout = Layout::resolve(format);
         self.usual.push(Usual::resolve(layout.as_ref()));
         self.layouts.push(layout);
+    }
+
+    /// Marks the events that are asked for ([`Event::watched`]). `formats` are those that this decoder was made of.
+    ///
+    /// # Errors
+    /// An event or a field that is not among them, or a value that the field cannot have.
+    pub fn watch(&mut self, formats: &[EventFormat], watch: &Watch) -> Result<(), WatchError> {
+        let named = self.types.iter().enumerate().filter(|(_, of)| {
+            of.name == watch.name
+                && watch
+                    .system
+                    .as_ref()
+                    .is_none_or(|system| of.system == *system)
+        });
+        let named: Vec<(usize, &EventType)> = named.collect();
+        let (index, of) = match named[..] {
+            [] => return Err(WatchError::NoEvent),
+            [one] => one,
+            [..] => {
+                let systems = named.iter().map(|(_, of)| of.system.clone());
+                return Err(WatchError::SeveralSystems(systems.collect()));
+            }
+        };
+        let format = formats
+            .iter()
+            .find(|format| format.name == of.name && system_of(format) == of.system)
+            .ok_or(WatchError::NoEvent)?;
+        let matcher = Matcher::new(format, watch)?;
+        // Its records go the general way, which marks them: the others' short way has nothing to ask.
+        if let Some(usual) = self.usual.get_mut(index) {
+            *usual = Usual::none();
+        }
+        self.watch = u16::try_from(index).ok().map(|index| (index, matcher));
+        Ok(())
+    }
+
+    /// Whether a record of that type is watched for.
+    fn is_watched(&self, type_index: u16, record: &[u8]) -> bool {
+        let watch = self.watch.as_ref();
+        watch.is_some_and(|(of, matcher)| *of == type_index && matcher.matches(record, self.endian))
     }
 
     /// The event types, in the order `Event::type_index` counts.
@@ -163,6 +207,7 @@ impl Decoder {
             pid,
             tgid: seen.tgid(pid),
             flags: ContextFlags(int(self.common_flags).map_or(0, |f| f as u8)),
+            watched: self.is_watched(type_index, record),
             type_index,
             payload,
         })

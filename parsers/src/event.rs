@@ -135,6 +135,8 @@ pub struct Event {
     /// That task's process, where the trace tells (perf samples do); -1 where not.
     pub tgid: i32,
     pub flags: ContextFlags,
+    /// Whether it is one of those that [`crate::trace::OpenOptions::watch`] asks for.
+    pub watched: bool,
     /// Index into the trace's event types; [`NO_TYPE`] for what the reader adds itself (losses).
     pub type_index: u16,
     pub payload: Payload,

@@ -21,3 +21,4 @@ pub mod print_fmt;
 pub mod topology;
 pub mod trace;
 pub mod tracedat;
+pub mod watch;

@@ -11,6 +11,7 @@ use crate::map::Bytes;
 use crate::perfdata::PerfTrace;
 use crate::topology::PerfTopology;
 use crate::tracedat::DatTrace;
+use crate::watch::{Watch, WatchError};
 
 /// The clock a trace was recorded with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,6 +80,8 @@ pub struct BufferInfo {
 pub struct OpenOptions {
     /// The ftrace instance to read; the one with the most data where not given.
     pub instance: Option<String>,
+    /// The events to mark; see [`Trace::watch_error`].
+    pub watch: Option<Watch>,
 }
 
 /// Events one after the other.
@@ -105,7 +108,7 @@ impl Trace {
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, OpenError> {
         let bytes = Bytes::open(path)?;
         if PerfTrace::recognises(&bytes) {
-            return PerfTrace::open(bytes, path).map(|t| Trace::Perf(Box::new(t)));
+            return PerfTrace::open_with(bytes, path, options).map(|t| Trace::Perf(Box::new(t)));
         }
         if DatTrace::recognises(&bytes) {
             return DatTrace::open(bytes, path, options).map(|t| Trace::Dat(Box::new(t)));
@@ -128,6 +131,14 @@ impl Trace {
         match self {
             Trace::Perf(trace) => trace.types(),
             Trace::Dat(trace) => trace.types(),
+        }
+    }
+
+    /// Why the events that [`OpenOptions::watch`] asks for are not marked, if so: the trace is open all the same.
+    pub fn watch_error(&self) -> Option<&WatchError> {
+        match self {
+            Trace::Perf(trace) => trace.watch_error(),
+            Trace::Dat(trace) => trace.watch_error(),
         }
     }
 

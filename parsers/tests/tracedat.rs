@@ -16,6 +16,7 @@ use dat::{Buffer, Dat, Machine, Packing, Page, X86};
 fn try_open(file: Vec<u8>, instance: Option<&str>) -> Result<DatTrace, String> {
     let options = OpenOptions {
         instance: instance.map(str::to_owned),
+        ..OpenOptions::default()
     };
     DatTrace::open(Bytes::owned(file), Path::new("test.dat"), &options).map_err(|e| e.to_string())
 }

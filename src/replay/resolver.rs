@@ -534,6 +534,7 @@ mod tests {
             pid: 1,
             tgid: -1,
             flags: ContextFlags::default(),
+            watched: false,
             type_index: 0,
             payload,
         }

@@ -232,10 +232,15 @@ impl Usual {
             Some(Layout::Ints(fields, build)) => Some(UsualInts::resolve(*fields, *build)),
             Some(_) => None,
         };
-        usual.unwrap_or(Self {
+        usual.unwrap_or(Self::none())
+    }
+
+    /// Of a type of which no record is usual.
+    pub(super) fn none() -> Self {
+        Self {
             least: usize::MAX,
             fields: Fields::Other,
-        })
+        }
     }
 
     /// The fields of a record that has them all.
@@ -405,6 +410,7 @@ impl Whole<'_> {
             pid: self.common.pid,
             tgid: self.seen.tgid(self.common.pid),
             flags: self.common.flags,
+            watched: false,
             type_index: self.common.type_index,
             payload,
         }

@@ -59,6 +59,7 @@ fn loss_event(ts: i64, cpu: u32, payload: Payload) -> Event {
         pid: -1,
         tgid: -1,
         flags: ContextFlags::default(),
+        watched: false,
         type_index: NO_TYPE,
         payload,
     }

@@ -36,8 +36,9 @@ use crate::error::OpenError;
 use crate::event::NO_TYPE;
 use crate::fault::FaultLog;
 use crate::map::Bytes;
-use crate::trace::{EventSource, TraceMeta};
+use crate::trace::{EventSource, OpenOptions, TraceMeta};
 use crate::tracedat::tracing_data::parse_tracing_data;
+use crate::watch::{Watch, WatchError};
 
 use self::attr::Attr;
 use self::events::Events;
@@ -59,6 +60,7 @@ pub struct PerfTrace {
     endian: Endian,
     events: Events,
     decoder: Decoder,
+    watch_error: Option<WatchError>,
     /// The decoder's types, then those of the events whose samples are only counted.
     types: Vec<EventType>,
     /// By event: its type's index.
@@ -93,9 +95,17 @@ impl PerfTrace {
     /// A header that cannot be used, tracepoints without their formats (an unfinished recording), and no room for
     /// what a compressed file holds.
     pub fn open(bytes: Bytes, path: &Path) -> Result<Self, OpenError> {
+        Self::open_with(bytes, path, &OpenOptions::default())
+    }
+
+    /// The same with options. A perf.data has no instances.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_with(bytes: Bytes, path: &Path, options: &OpenOptions) -> Result<Self, OpenError> {
         let mut front = Front::read(&bytes, path)?;
         front.name_events();
-        let decoder = front.decoder(path)?;
+        let (decoder, watch_error) = front.decoder(path, options.watch.as_ref())?;
         let (attrs, features) = (front.attrs, &mut front.features);
         if attrs.is_empty() {
             return Err(malformed(
@@ -139,6 +149,7 @@ impl PerfTrace {
             endian: front.endian,
             events,
             decoder,
+            watch_error,
             types,
             type_indexes,
             index,
@@ -153,6 +164,11 @@ impl PerfTrace {
     /// The tracepoints that the file describes, then one type for each event that is none of them.
     pub fn types(&self) -> &[EventType] {
         &self.types
+    }
+
+    /// Why the events that were asked for are not marked, if so.
+    pub fn watch_error(&self) -> Option<&WatchError> {
+        self.watch_error.as_ref()
     }
 
     /// How many samples the file has of each type, as [`Self::types`] counts them, by the events they name.
@@ -325,12 +341,17 @@ impl Front {
     }
 
     /// The decoder of the file's tracepoints. TRACING_DATA holds their formats, and names of tasks.
-    fn decoder(&mut self, path: &Path) -> Result<Decoder, OpenError> {
+    fn decoder(
+        &mut self,
+        path: &Path,
+        watch: Option<&Watch>,
+    ) -> Result<(Decoder, Option<WatchError>), OpenError> {
         let Some(raw) = self.features.tracing_data.take() else {
             return if self.attrs.iter().any(Attr::is_tracepoint) {
                 Err(self.no_formats(path))
             } else {
-                Ok(Decoder::new(&[], self.endian, LONG_SIZE))
+                let decoder = Decoder::new(&[], self.endian, LONG_SIZE);
+                Ok((decoder, watch.map(|_| WatchError::NoEvent)))
             };
         };
         let parsed = parse_tracing_data(&raw).map_err(|damage| {
@@ -350,7 +371,9 @@ impl Front {
             });
         }
         self.task_names = parsed.cmdlines;
-        Ok(Decoder::new(&parsed.formats, self.endian, parsed.long_size))
+        let mut decoder = Decoder::new(&parsed.formats, self.endian, parsed.long_size);
+        let error = watch.and_then(|watch| decoder.watch(&parsed.formats, watch).err());
+        Ok((decoder, error))
     }
 
     /// Why a file has tracepoints but not their formats, and what to do.

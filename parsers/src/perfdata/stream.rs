@@ -187,6 +187,7 @@ impl Source<'_> {
             pid: seen.thread,
             tgid: seen.process,
             flags: ContextFlags::default(),
+            watched: false,
             type_index: index.copied().unwrap_or(NO_TYPE),
             payload: Payload::Other,
         }
@@ -212,6 +213,7 @@ impl Source<'_> {
             pid: current.unwrap_or(-1),
             tgid: if current == Some(tid) { tgid } else { -1 },
             flags: ContextFlags::default(),
+            watched: false,
             type_index: NO_TYPE,
             payload: Payload::TaskName {
                 tgid,

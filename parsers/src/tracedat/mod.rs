@@ -25,6 +25,7 @@ use crate::decode::{Decoder, EventType};
 use crate::error::OpenError;
 use crate::map::Bytes;
 use crate::trace::{EventSource, OpenOptions, TraceMeta};
+use crate::watch::WatchError;
 
 pub use cursor::Damage;
 
@@ -40,6 +41,7 @@ pub struct DatTrace {
     bytes: Bytes,
     meta: TraceMeta,
     decoder: Decoder,
+    watch_error: Option<WatchError>,
     /// The buffer that is read.
     buffer: Buffer,
     layout: PageLayout,
@@ -65,6 +67,11 @@ impl DatTrace {
     /// The event types, in the order `Event::type_index` counts.
     pub fn types(&self) -> &[EventType] {
         self.decoder.types()
+    }
+
+    /// Why the events that were asked for are not marked, if so.
+    pub fn watch_error(&self) -> Option<&WatchError> {
+        self.watch_error.as_ref()
     }
 
     /// The version of trace-cmd that wrote the file, if it says so.

@@ -119,7 +119,11 @@ fn read(bytes: Bytes, wanted: &OpenOptions) -> Result<DatTrace, Refusal> {
     contents
         .notes
         .extend(overwritten(&buffer, &contents.options));
-    let decoder = Decoder::new(&contents.formats, layout.endian, layout.header.commit_size);
+    let mut decoder = Decoder::new(&contents.formats, layout.endian, layout.header.commit_size);
+    let watch_error = wanted
+        .watch
+        .as_ref()
+        .and_then(|watch| decoder.watch(&contents.formats, watch).err());
     let meta = TraceMeta {
         format: header.describe(),
         clock: stamps.clock(clock_name(&buffer)),
@@ -150,6 +154,7 @@ fn read(bytes: Bytes, wanted: &OpenOptions) -> Result<DatTrace, Refusal> {
     Ok(DatTrace {
         meta,
         decoder,
+        watch_error,
         buffer,
         layout,
         stamps,

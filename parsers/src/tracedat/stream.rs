@@ -160,6 +160,7 @@ impl<'a> CpuStream<'a> {
             pid: -1,
             tgid: -1,
             flags: ContextFlags::default(),
+            watched: false,
             type_index: NO_TYPE,
             payload,
         })

@@ -229,6 +229,7 @@ fn event(line: &str, words: &[&str], names: &HashMap<i32, (Comm, i16)>) -> Event
         pid: if lost { -1 } else { pid.parse().expect(line) },
         tgid: -1,
         flags: ContextFlags(bits.sum()),
+        watched: false,
         type_index: if lost { NO_TYPE } else { 0 },
         payload: payload(line, &words[3..], pid.parse().expect(line), names),
     }
