@@ -1,5 +1,7 @@
 //! From a trace file to replayed tables: open, survey, topology, window, replay.
 
+mod work;
+
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -16,6 +18,7 @@ use crate::replay::rows::Sink;
 use crate::replay::snapshot::Snapshot;
 use crate::replay::steps::Batch;
 use crate::replay::survey::{Survey, survey};
+use crate::replay::units::Work;
 use crate::replay::words::Reading;
 use crate::replay::{Config, Counts, Machine, Replay};
 use crate::topology::{self, Topology};
@@ -36,6 +39,8 @@ pub struct RunOptions {
     pub kernel_model: Option<(u32, u32)>,
     /// Judge the recorder's own threads as any other task.
     pub include_recorder: bool,
+    /// What is counted as a unit of work; wakeups where not given.
+    pub work: Option<Work>,
 }
 
 impl Default for RunOptions {
@@ -49,6 +54,7 @@ impl Default for RunOptions {
             readings: vec![Reading::Seen, Reading::Any],
             kernel_model: None,
             include_recorder: false,
+            work: None,
         }
     }
 }
@@ -104,6 +110,14 @@ pub enum RunError {
         text: String,
         found: usize,
     },
+    #[error("--work event:{event}: {why}")]
+    NoUnitEvent { event: String, why: String },
+    #[error("--work marker:{prefix}: no marker begins so; {found}")]
+    NoUnitMarker { prefix: String, found: String },
+    #[error(
+        "--work marker:…: a perf.data holds no markers, which go to ftrace alone; record with `trace-cmd record` or `ttwu record`, or count --work event:NAME, task:NAME or total:N"
+    )]
+    MarkersOfPerf,
     #[error(
         "the window is empty: it runs from {from_ns} ns to {to_ns} ns, the trace from {start_ns} ns to {end_ns} ns"
     )]
@@ -135,6 +149,10 @@ pub fn open(path: &Path, options: &RunOptions, tick: Tick) -> Result<(Trace, Sur
         path,
         &OpenOptions {
             instance: options.instance.clone(),
+            watch: match &options.work {
+                Some(Work::Event(watch)) => Some(watch.clone()),
+                _ => None,
+            },
         },
     )?;
     let survey = survey(&trace, tick);
@@ -176,6 +194,7 @@ fn carried_topology(trace: &Trace, record: &MachineRecord) -> Option<(TopologyFa
 pub fn prepare(path: &Path, options: &RunOptions, tick: Tick) -> Result<Prepared, RunError> {
     let (trace, survey) = open(path, options, tick)?;
     check_usable(path, &trace, &survey)?;
+    work::check(&trace, &survey, options.work.as_ref())?;
     let record = machine_record(&trace, &survey);
     let topology = resolve_topology(&trace, &survey, &record, options.topology.as_deref())?;
     let machine = Machine {
@@ -286,6 +305,7 @@ fn configure(
         online_cpus: machine.cpus.len(),
         snapshot: snapshot(record, survey),
         include_recorder: options.include_recorder,
+        work: options.work.clone(),
     })
 }
 
@@ -322,7 +342,7 @@ fn window(
             .ok_or_else(|| RunError::NoMarker {
                 end,
                 text: text.clone(),
-                found: survey.markers.len(),
+                found: survey.markers.len() + survey.markers_left_out,
             }),
     };
     let from_ns = at(&options.from, "from", start_ns)?.max(start_ns);
@@ -372,7 +392,8 @@ pub fn replay<S: Sink>(prepared: &Prepared, sink: &mut S, tick: Tick) -> Counts 
 /// Decodes a trace in time order into batches, as many as may be under way, reusing those that come back.
 fn decode(prepared: &Prepared, full: &Sender<Batch>, used: &Receiver<Vec<Batch>>, tick: Tick) {
     let mut source = prepared.trace.merged();
-    let mut resolver = Resolver::new(prepared.config.recorded);
+    let mut resolver =
+        Resolver::new(prepared.config.recorded).marking(prepared.config.work.as_ref());
     let (mut under_way, mut told) = (0, 0);
     let mut last = false;
     while !last {

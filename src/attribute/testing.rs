@@ -223,6 +223,7 @@ fn config(types: &[EventType], survey: &Survey) -> Config {
         online_cpus: 4,
         snapshot: Snapshot::default(),
         include_recorder: false,
+        work: None,
     }
 }
 

@@ -11,6 +11,7 @@ use super::{Common, Failure, errors};
 use crate::attribute::answer::Answer;
 use crate::attribute::{self, Selection};
 use crate::pipeline::{self, Prepared, RunOptions, TimePoint};
+use crate::replay::units::Work;
 use crate::report::{glossary, json, terminal};
 use crate::tables::{Budget, Builders, TableSet};
 
@@ -25,6 +26,8 @@ Examples:
   ttwu analyze trace.dat --topology 'llc=0-3;4-7 smt=0-1;2-3;4-5;6-7 node=0-7'
   ttwu analyze trace.dat --from marker:window-start --to marker:window-end
   ttwu analyze perf.data --from 500ms --to -200ms --task 'postgres*' --top 10
+  ttwu analyze trace.dat --work marker:wakelab
+  ttwu analyze perf.data --work event:syscalls:sys_exit_sendto:ret=64
   ttwu analyze perf.data --json | jq .ledger
 
 ";
@@ -57,6 +60,16 @@ pub struct Analyze {
     /// Count only up to this time
     #[arg(long, value_name = "TIME", value_parser = values::time, allow_hyphen_values = true)]
     to: Option<TimePoint>,
+
+    /// What one unit of work is: task:NAME, event:NAME[:FIELD=VALUE], marker:PREFIX or total:N
+    ///
+    /// task:nginx* (or a pid): a completed cycle of such a task: woken, ran, blocked. event:sched:sched_process_exec or
+    /// event:sched_switch:next_comm=db: every such event; a value is a number (12, -1, 0x1f) or text. marker:lab: counts
+    /// the markers `lab start`, `lab unit N` (N units done so far) and `lab end`, or, where there are no such, every
+    /// marker that begins so. total:3000: the workload did so many in the window. Without it only wakeups per second
+    /// are told, which is no throughput.
+    #[arg(long, value_name = "UNIT", value_parser = values::work)]
+    work: Option<Work>,
 
     /// Count only these CPUs, such as 0-3,8
     #[arg(long, value_name = "LIST", value_parser = clap::builder::ValueParser::new(values::cpus))]
@@ -151,6 +164,7 @@ impl Analyze {
             readings: self.affinity.readings(),
             kernel_model: self.kernel_model,
             include_recorder: self.include_recorder,
+            work: self.work.clone(),
         }
     }
 

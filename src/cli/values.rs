@@ -2,8 +2,11 @@
 
 use ttwu_parsers::topology::cpulist::parse_list;
 
+use ttwu_parsers::watch::Watch;
+
 use crate::pipeline::TimePoint;
 use crate::replay::model::parse_version;
+use crate::replay::units::Work;
 use crate::replay::words::Reading;
 
 /// What all time options understand.
@@ -106,6 +109,48 @@ pub fn kernel_model(text: &str) -> Result<(u32, u32), String> {
     parse_version(version).ok_or_else(|| "a kernel version is 6.12".to_owned())
 }
 
+/// What all work options understand.
+const WORK_FORMS: &str = "a unit of work is task:NAME (a completed cycle of a task, by name, pattern or pid), \
+                          event:NAME or event:SYSTEM:NAME (an event), with :FIELD=VALUE if only some count, \
+                          marker:PREFIX (what markers count), or total:N (N units, as the workload printed)";
+
+/// What is counted as a unit of work.
+pub fn work(text: &str) -> Result<Work, String> {
+    let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
+    let work = match kind {
+        _ if rest.is_empty() => None,
+        "task" => Some(Work::Task(rest.to_owned())),
+        "event" => watch(rest).map(Work::Event),
+        "marker" => Some(Work::Marker(rest.to_owned())),
+        "total" => rest.parse().ok().filter(|n| *n > 0).map(Work::Total),
+        _ => None,
+    };
+    work.ok_or_else(|| WORK_FORMS.to_owned())
+}
+
+/// `NAME`, `SYSTEM:NAME` or `SYSTEM/NAME`, and `:FIELD=VALUE`. The value may hold anything.
+fn watch(text: &str) -> Option<Watch> {
+    let (event, field) = match text.split_once('=') {
+        Some((before, value)) => {
+            let (event, field) = before.rsplit_once(':')?;
+            (event, Some((field.to_owned(), value.to_owned())))
+        }
+        None => (text, None),
+    };
+    let (system, name) = match event.split_once([':', '/']) {
+        Some((system, name)) => (Some(system), name),
+        None => (None, event),
+    };
+    let is_name = |text: &str| !text.is_empty() && !text.contains([':', '/', ' ']);
+    let named = is_name(name) && system.is_none_or(is_name);
+    let named = named && field.as_ref().is_none_or(|(field, _)| is_name(field));
+    named.then(|| Watch {
+        system: system.map(str::to_owned),
+        name: name.to_owned(),
+        field,
+    })
+}
+
 /// Which readings of unknown affinity are asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Affinity {
@@ -178,6 +223,62 @@ mod tests {
         assert_eq!(duration_ns("5us"), Ok(5_000));
         assert_eq!(duration_ns("0"), Ok(0));
         assert!(duration_ns("5").is_err() && duration_ns("-5us").is_err());
+    }
+
+    #[test]
+    fn units_of_work() {
+        let event = |system: Option<&str>, name: &str, field: Option<(&str, &str)>| {
+            Work::Event(Watch {
+                system: system.map(str::to_owned),
+                name: name.to_owned(),
+                field: field.map(|(name, value)| (name.to_owned(), value.to_owned())),
+            })
+        };
+        let cases = [
+            ("task:nginx*", Work::Task("nginx*".to_owned())),
+            ("task:kworker/0:1", Work::Task("kworker/0:1".to_owned())),
+            ("marker:my lab: a", Work::Marker("my lab: a".to_owned())),
+            ("total:3000", Work::Total(3000)),
+            ("event:sched_switch", event(None, "sched_switch", None)),
+            (
+                "event:sched:sched_switch",
+                event(Some("sched"), "sched_switch", None),
+            ),
+            (
+                "event:sched/sched_switch:prev_state=0x1",
+                event(Some("sched"), "sched_switch", Some(("prev_state", "0x1"))),
+            ),
+            (
+                "event:sched_switch:next_comm=a:b=c",
+                event(None, "sched_switch", Some(("next_comm", "a:b=c"))),
+            ),
+            ("event:open:path=", event(None, "open", Some(("path", "")))),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(work(text), Ok(expected), "{text}");
+        }
+        let wrong = [
+            "",
+            "task",
+            "task:",
+            "marker:",
+            "event:",
+            "event::x",
+            "event:a:b:c",
+            "event:a=1",
+            "event::a=1",
+            "event:a:=1",
+            "total:",
+            "total:0",
+            "total:-1",
+            "total:many",
+            "total:1.5",
+            "unit:5",
+            "wakelab",
+        ];
+        for text in wrong {
+            assert_eq!(work(text), Err(WORK_FORMS.to_owned()), "{text}");
+        }
     }
 
     #[test]

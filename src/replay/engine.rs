@@ -128,10 +128,16 @@ impl<'a, S: Sink> Replay<'a, S> {
         self.learn_masks(&batch.masks);
         let mut wakes = batch.wakes.iter();
         let mut rare = batch.rare.iter();
+        let mut marks = batch.marks.iter();
         for step in &batch.steps {
             match step.kind {
                 Kind::Pid(pid) => self.tasks.number(pid),
                 Kind::Name(number, comm) => self.tasks.name(number, comm),
+                Kind::Mark => {
+                    if let Some(marked) = marks.next() {
+                        self.unit(step, *marked);
+                    }
+                }
                 Kind::Waking(_) | Kind::WakeupNew(_) => self.apply(step, wakes.next(), None),
                 Kind::Rare => self.apply(step, None, rare.next()),
                 _ => self.apply(step, None, None),
@@ -180,7 +186,7 @@ impl<'a, S: Sink> Replay<'a, S> {
                     self.other(cpu, event);
                 }
             }
-            Kind::Pid(_) | Kind::Name(..) => {}
+            Kind::Pid(_) | Kind::Name(..) | Kind::Mark => {}
         }
         self.settle();
     }

@@ -21,6 +21,7 @@ pub mod steps;
 pub mod survey;
 mod switches;
 mod tasks;
+pub mod units;
 mod verdict;
 mod waits;
 mod wakeups;
@@ -33,6 +34,7 @@ use ledger::Window;
 use model::KernelModel;
 use resolver::Recorded;
 use snapshot::Snapshot;
+use units::Work;
 use words::Reading;
 
 /// What the replay is told beside the events.
@@ -55,6 +57,8 @@ pub struct Config {
     pub snapshot: Snapshot,
     /// Judge the recorder's own threads as any other task.
     pub include_recorder: bool,
+    /// What is counted as a unit of work, where the user said it.
+    pub work: Option<Work>,
 }
 
 /// What the recorder's own threads did in the window.

@@ -10,6 +10,7 @@ use super::open_waking::OpenWaking;
 use super::pids::{PidNumber, Pids};
 use super::probed_masks::{MaskNumber, ProbedMasks};
 use super::steps::{Batch, Enqueue, Kind, Moved, Probe, Step, Switch, Woken};
+use super::units::{Marks, Work};
 use ttwu_parsers::decode::EventType;
 use ttwu_parsers::event::{Comm, Event, NO_TYPE, Payload, Selection, Vector, Wake};
 
@@ -71,6 +72,7 @@ pub struct Resolver {
     spare: Vec<Batch>,
     cpus: Vec<CpuWatch>,
     masks: ProbedMasks,
+    marks: Marks,
 }
 
 /// What is going on at one CPU.
@@ -110,6 +112,15 @@ impl Resolver {
             spare: Vec::new(),
             cpus: Vec::new(),
             masks: ProbedMasks::default(),
+            marks: Marks::None,
+        }
+    }
+
+    /// The same, telling the marks of units of work.
+    pub fn marking(self, work: Option<&Work>) -> Self {
+        Self {
+            marks: Marks::new(work),
+            ..self
         }
     }
 
@@ -120,6 +131,10 @@ impl Resolver {
             return;
         }
         let ts = event.ts;
+        if let Some(marked) = self.marks.of(&event) {
+            self.add(&event, Kind::Mark);
+            self.filling.marks.push(marked);
+        }
         let kind = self.watch(&event);
         self.add(&event, kind);
         self.events += 1;

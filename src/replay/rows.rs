@@ -1,6 +1,6 @@
 //! What the replay emits: one struct for each table, times in nanoseconds on the trace's clock.
 
-use super::words::{Class, IpiKind, MigrationKind, Origin, Pair, Path, Verdict, Waker};
+use super::words::{Class, IpiKind, Mark, MigrationKind, Origin, Pair, Path, Verdict, Waker};
 use crate::topology::Distance;
 use ttwu_parsers::event::Comm;
 use ttwu_parsers::print_fmt::PrevState;
@@ -157,6 +157,19 @@ pub struct FlushRow {
     pub cpu: u32,
 }
 
+/// One mark of units of work, in the order of the marks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UnitRow {
+    pub ts_ns: i64,
+    pub mark: Mark,
+    /// How many units were done so far, where the mark says it.
+    pub done: Option<u64>,
+    /// The task that ran there: the one that made the mark, unless an interrupt did. `None` for the idle task.
+    pub task: Option<TaskId>,
+    pub cpu: u32,
+    pub in_window: bool,
+}
+
 /// One interval in which a CPU's events are missing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LostRow {
@@ -226,6 +239,7 @@ pub trait Sink {
     fn ipi(&mut self, _row: &IpiRow) {}
     fn flip(&mut self, _row: &FlipRow) {}
     fn flush(&mut self, _row: &FlushRow) {}
+    fn unit(&mut self, _row: &UnitRow) {}
     fn lost(&mut self, _row: &LostRow) {}
     fn task(&mut self, _row: &TaskRow) {}
     fn cpu(&mut self, _row: &CpuRow) {}

@@ -5,10 +5,11 @@
 
 use super::pids::PidNumber;
 use super::probed_masks::MaskNumber;
+use super::units::Marked;
 use ttwu_parsers::event::{Comm, ContextFlags, CpuMask, Event};
 use ttwu_parsers::print_fmt::PrevState;
 
-/// Steps in time order, and what belongs to some of them: both lists are in the steps' order.
+/// Steps in time order, and what belongs to some of them: all lists are in the steps' order.
 #[derive(Debug, Default)]
 pub struct Batch {
     pub steps: Vec<Step>,
@@ -18,6 +19,8 @@ pub struct Batch {
     pub rare: Vec<Event>,
     /// The masks that probes of these wakings are the first to name: the next numbers stand for them.
     pub masks: Vec<CpuMask>,
+    /// The marks behind [`Kind::Mark`].
+    pub marks: Vec<Marked>,
 }
 
 impl Batch {
@@ -27,6 +30,7 @@ impl Batch {
         self.wakes.clear();
         self.rare.clear();
         self.masks.clear();
+        self.marks.clear();
     }
 }
 
@@ -56,6 +60,8 @@ pub enum Kind {
     Pid(i32),
     /// The name that a pid has from here on.
     Name(PidNumber, Comm),
+    /// The event behind it marks a unit of work: the next in [`Batch::marks`].
+    Mark,
     /// Any other event: the next in [`Batch::rare`].
     Rare,
 }

@@ -42,6 +42,8 @@ pub struct Survey {
     pub bad_cpus: u64,
     /// Texts written to the trace, with their stamps, in time order; at most [`MARKERS`] of each CPU.
     pub markers: Vec<(i64, String)>,
+    /// How many more there are.
+    pub markers_left_out: usize,
     /// The lines of the machine record among them, which are kept here instead.
     pub record_lines: Vec<(i64, String)>,
 }
@@ -185,6 +187,7 @@ impl Survey {
         }
         self.faults.absorb(other.faults);
         self.bad_cpus += other.bad_cpus;
+        self.markers_left_out += other.markers_left_out;
         for (mine, theirs) in [
             (&mut self.markers, other.markers),
             (&mut self.record_lines, other.record_lines),
@@ -294,7 +297,8 @@ impl Part {
             && is_record_line(text)
         {
             // Spaces at the end count: the rest of the line may follow.
-            keep(&mut self.survey.record_lines, event.ts, text, is_line_end);
+            let lines = &mut self.survey.record_lines;
+            keep(lines, event.ts, text, is_line_end);
             return;
         }
         if counts {
@@ -391,12 +395,11 @@ impl Part {
                 }
                 self.unseen = true;
             }
-            Payload::Marker(text) => keep(
-                &mut self.survey.markers,
-                event.ts,
-                text,
-                char::is_whitespace,
-            ),
+            Payload::Marker(text) => {
+                let markers = &mut self.survey.markers;
+                let kept = keep(markers, event.ts, text, char::is_whitespace);
+                self.survey.markers_left_out += usize::from(!kept);
+            }
             _ => {}
         }
     }
@@ -427,12 +430,14 @@ fn is_line_end(c: char) -> bool {
     matches!(c, '\n' | '\r')
 }
 
-/// Keeps a text, without what ends it.
-fn keep(markers: &mut Vec<(i64, String)>, ts: i64, text: &[u8], end: fn(char) -> bool) {
-    if markers.len() < MARKERS {
+/// Keeps a text, without what ends it, if there is room.
+fn keep(markers: &mut Vec<(i64, String)>, ts: i64, text: &[u8], end: fn(char) -> bool) -> bool {
+    let has_room = markers.len() < MARKERS;
+    if has_room {
         let text = String::from_utf8_lossy(text);
         markers.push((ts, text.trim_end_matches(end).to_owned()));
     }
+    has_room
 }
 
 /// How many pairs of task and CPU are kept at hand.

@@ -81,6 +81,20 @@ words! {
 }
 
 words! {
+    /// What a mark says of units of work.
+    Mark {
+        /// A counter starts from 0.
+        Start = "start",
+        /// A counter says how many units were done so far.
+        Unit = "unit",
+        /// A counter ends.
+        End = "end",
+        /// An event or marker that ends one unit.
+        One = "one",
+    }
+}
+
+words! {
     /// How a task came to wait.
     Origin {
         Wakeup = "wakeup",

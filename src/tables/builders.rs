@@ -6,11 +6,11 @@ use std::thread::JoinHandle;
 use super::batches::{Budget, Store, Tables, TablesError};
 use super::schema::{
     Batch, CpuBatch, FlipBatch, FlushBatch, IdleBatch, IpiBatch, LostBatch, MigrationBatch,
-    SliceBatch, Table, TaskBatch, WaitBatch, WakeupBatch,
+    SliceBatch, Table, TaskBatch, UnitBatch, WaitBatch, WakeupBatch,
 };
 use crate::replay::rows::{
     CpuRow, FlipRow, FlushRow, IdleRow, IpiRow, LostRow, MigrationRow, Sink, SliceRow, TaskRow,
-    WaitRow, WakeupRow,
+    UnitRow, WaitRow, WakeupRow,
 };
 
 /// Rows of the small tables for which room is made at once.
@@ -35,6 +35,7 @@ impl TableSet {
                 Table::Ipis,
                 Table::Flips,
                 Table::Flushes,
+                Table::Units,
                 Table::Tasks,
                 Table::Cpus,
                 Table::Lost,
@@ -244,6 +245,7 @@ sides! {
     ipi in ipis: Ipis IpiRow IpiBatch many;
     flip in flips: Flips FlipRow FlipBatch many;
     flush in flushes: Flushes FlushRow FlushBatch few;
+    unit in units: Units UnitRow UnitBatch few;
     task in tasks: Tasks TaskRow TaskBatch few;
     cpu in cpus: Cpus CpuRow CpuBatch few;
     lost in lost: Lost LostRow LostBatch few;

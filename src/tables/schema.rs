@@ -4,11 +4,11 @@ use polars::prelude::*;
 
 use super::columns::{Bool, Build, ColumnDef, I32, I64, Text, U8, U16, U32, U64, cpu};
 use crate::replay::rows::{
-    CpuRow, FlipRow, FlushRow, IdleRow, IpiRow, LostRow, MigrationRow, SliceRow, TaskRow, WaitRow,
-    WakeupRow,
+    CpuRow, FlipRow, FlushRow, IdleRow, IpiRow, LostRow, MigrationRow, SliceRow, TaskRow, UnitRow,
+    WaitRow, WakeupRow,
 };
 use crate::replay::words::{
-    Class, IpiKind, LedgerRow, MigrationKind, Origin, Path, Reading, Verdict, Waker,
+    Class, IpiKind, LedgerRow, Mark, MigrationKind, Origin, Path, Reading, Verdict, Waker,
 };
 use crate::topology::Distance;
 use ttwu_parsers::print_fmt::PrevState;
@@ -252,6 +252,16 @@ tables! {
     Flushes = "flushes", FlushBatch(row: FlushRow) {
         ts_ns: I64 = row.ts_ns, "Stamp.";
         cpu: U16 = cpu(row.cpu), "The CPU that asked.";
+    }
+
+    /// One row for each mark of units of work, where `--work` asks for such.
+    Units = "units", UnitBatch(row: UnitRow) {
+        ts_ns: I64 = row.ts_ns, "Stamp.";
+        mark: U8 of Mark = row.mark.code(), "Code of what the mark says.";
+        done: U64 = row.done, "How many units were done so far; null if the mark does not say.";
+        task: U32 = row.task.map(|task| task.0), "The task that ran there, which made the mark unless an interrupt did; null for the idle task.";
+        cpu: U16 = cpu(row.cpu), "The CPU.";
+        in_window: Bool = row.in_window, "Whether it lies in the window: counts count only these.";
     }
 
     /// One row for each task, with what it did in the window.

@@ -21,6 +21,7 @@ pub struct Rows {
     pub ipis: Vec<IpiRow>,
     pub flips: Vec<FlipRow>,
     pub flushes: Vec<FlushRow>,
+    pub units: Vec<UnitRow>,
     pub lost: Vec<LostRow>,
     pub tasks: Vec<TaskRow>,
     pub cpus: Vec<CpuRow>,
@@ -50,6 +51,9 @@ impl Sink for Rows {
     }
     fn flush(&mut self, row: &FlushRow) {
         self.flushes.push(row.clone());
+    }
+    fn unit(&mut self, row: &UnitRow) {
+        self.units.push(row.clone());
     }
     fn lost(&mut self, row: &LostRow) {
         self.lost.push(row.clone());

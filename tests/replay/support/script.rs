@@ -25,6 +25,7 @@ use ttwu::replay::resolver::{Recorded, Resolver};
 use ttwu::replay::rows::{TaskRow, WaitRow, WakeupRow};
 use ttwu::replay::snapshot::Snapshot;
 use ttwu::replay::survey::Survey;
+use ttwu::replay::units::Work;
 use ttwu::replay::words::{LedgerRow, Reading};
 use ttwu::replay::{Config, Counts, Machine, Replay};
 use ttwu::topology::Topology;
@@ -47,6 +48,8 @@ pub struct Script {
     /// What is known of tasks alive at the start.
     pub snapshot: Snapshot,
     pub include_recorder: bool,
+    /// What is counted as a unit of work.
+    pub work: Option<Work>,
 }
 
 impl Script {
@@ -61,6 +64,7 @@ impl Script {
             complete: true,
             snapshot: Snapshot::default(),
             include_recorder: false,
+            work: None,
         }
     }
 
@@ -78,6 +82,7 @@ impl Script {
             topology: self.topology.clone(),
             readings: self.readings.clone(),
             snapshot: self.snapshot.clone(),
+            work: self.work.clone(),
             ..*self
         }
     }
@@ -128,10 +133,11 @@ impl Script {
             online_cpus: machine.cpus.len(),
             snapshot: self.snapshot.clone(),
             include_recorder: self.include_recorder,
+            work: self.work.clone(),
         };
         let mut rows = Rows::default();
         let mut replay = Replay::new(&config, &machine, &survey, &mut rows);
-        let mut resolver = Resolver::new(config.recorded);
+        let mut resolver = Resolver::new(config.recorded).marking(config.work.as_ref());
         for event in &self.events {
             resolver.feed(event.clone());
         }
