@@ -11,6 +11,8 @@ pub const NO_TIME: i64 = i64::MIN;
 pub const NO_CODE: u8 = u8::MAX;
 /// Stands for null among task numbers and CPUs.
 pub const NO_NUMBER: u32 = u32::MAX;
+/// Stands for null among counts.
+pub const NO_COUNT: u64 = u64::MAX;
 
 /// Some rows of a table. Each column is one piece.
 pub struct Block(DataFrame);
@@ -43,6 +45,18 @@ impl Block {
             DataType::UInt16 => read(column.u16()?, into, u32::from, NO_NUMBER),
             _ => read(column.u32()?, into, |number| number, NO_NUMBER),
         }
+        Ok(into)
+    }
+
+    /// Reads counts.
+    pub fn counts<'a>(&self, name: &str, into: &'a mut Vec<u64>) -> PolarsResult<&'a [u64]> {
+        read(self.0.column(name)?.u64()?, into, |count| count, NO_COUNT);
+        Ok(into)
+    }
+
+    /// Reads of any column where it is null, as 0 and 1.
+    pub fn nulls<'a>(&self, name: &str, into: &'a mut Vec<u8>) -> PolarsResult<&'a [u8]> {
+        read_flags(&self.0.column(name)?.is_null(), into);
         Ok(into)
     }
 

@@ -1,6 +1,6 @@
 //! What a trace is fit for. Every figure that it is not fit for would mislead, however exact it looks.
 
-use super::answer::{Fit, Fitness, Ledger, Wakeups};
+use super::answer::{Fit, Fitness, Known, Ledger, Throughput, Wakeups};
 use super::ledger::of_reading;
 use super::scope::{Facts, Scope};
 use crate::topology::Distance;
@@ -10,7 +10,12 @@ const ENOUGH: f64 = 0.95;
 const TOO_LITTLE: f64 = 0.5;
 
 /// What this trace is fit for.
-pub fn fitness(scope: &Scope, ledger: &Ledger, wakeups: &Wakeups) -> Fitness {
+pub fn fitness(
+    scope: &Scope,
+    ledger: &Ledger,
+    wakeups: &Wakeups,
+    throughput: &Known<Throughput>,
+) -> Fitness {
     let facts = &scope.facts;
     let cpu_time = 1.0 - ledger.unknown_share;
     let waits = cpu_time * kept_waits(facts);
@@ -30,7 +35,7 @@ pub fn fitness(scope: &Scope, ledger: &Ledger, wakeups: &Wakeups) -> Fitness {
         cross_llc: cross_llc(facts, cpu_time * known),
         flips: flips(facts, cpu_time),
         ipis: ipis(facts, cpu_time),
-        throughput: throughput(facts, cpu_time),
+        throughput: throughput_fit(facts, throughput, cpu_time),
     }
 }
 
@@ -226,16 +231,23 @@ fn ipis(facts: &Facts, coverage: f64) -> Fit {
     )
 }
 
-fn throughput(facts: &Facts, coverage: f64) -> Fit {
-    let markers = facts.survey.markers.len();
-    let why = match markers {
-        0 => "the trace holds no markers: only wakeups per second could be told".to_owned(),
-        markers => format!("{markers} markers are recorded, of which units of work could be made"),
+fn throughput_fit(facts: &Facts, throughput: &Known<Throughput>, coverage: f64) -> Fit {
+    let found = match throughput {
+        Known::Value(found) => found,
+        Known::Unknown { unknown } => return fit("no", unknown.clone(), 0.0),
     };
-    let word = if markers == 0 { "partly" } else { "yes" };
-    fit(
-        word,
-        format!("{why}; this version does not compute throughput"),
-        coverage,
-    )
+    if found.named_throughput {
+        let (units, unit) = (found.units, &found.unit);
+        return by_coverage(
+            format!("{units} units of work ({unit}) were counted"),
+            coverage,
+        );
+    }
+    let markers = facts.survey.markers.len() + facts.survey.markers_left_out;
+    let advice = match markers {
+        0 => "name one with --work task:NAME, event:NAME or total:N".to_owned(),
+        markers => format!("the trace holds {markers} markers: name one with --work marker:PREFIX"),
+    };
+    let why = format!("no unit of work was named, so only wakeups per second are known; {advice}");
+    fit("partly", why, coverage)
 }

@@ -75,9 +75,13 @@ impl Default for Selection {
 #[non_exhaustive]
 pub enum AnswerError {
     #[error(
-        "--task {pattern}: none of the trace's {tasks} tasks has that pid or name; give a pid, or a pattern such as `nginx*`"
+        "{option}{pattern}: none of the trace's {tasks} tasks has that pid or name; give a pid, or a pattern such as `nginx*`"
     )]
-    NoTask { pattern: String, tasks: usize },
+    NoTask {
+        option: &'static str,
+        pattern: String,
+        tasks: usize,
+    },
     #[error("--cpu {asked}: none of these is in the trace, which has CPUs {found}")]
     NoCpu { asked: String, found: String },
     #[error("cannot query the tables: {0}")]
@@ -118,7 +122,8 @@ fn answer_within(scope: &Scope, selection: &Selection) -> Result<Answer, AnswerE
     let (of_wakeups, of_the_rest) = rayon::join(of_wakeups, of_the_rest);
     let (wakeups, sis) = of_wakeups?;
     let (waits, pairs, tasks) = of_the_rest?;
-    let fitness = fitness::fitness(scope, &ledger, &wakeups);
+    let throughput = throughput::throughput(scope, &ledger)?;
+    let fitness = fitness::fitness(scope, &ledger, &wakeups, &throughput);
     let caveats = caveats::caveats(scope, selection, &ledger);
     Ok(Answer {
         schema_version: SCHEMA_VERSION,
@@ -129,7 +134,7 @@ fn answer_within(scope: &Scope, selection: &Selection) -> Result<Answer, AnswerE
         domains: domains::domains(scope)?,
         flips: flips::flips(scope)?,
         ipis: ipis::ipis(scope)?,
-        throughput: throughput::throughput(scope)?,
+        throughput,
         pairs,
         tasks,
         llcs: ledger::llcs(scope)?,

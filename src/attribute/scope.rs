@@ -90,7 +90,7 @@ impl<'a> Scope<'a> {
     ) -> Result<Self, AnswerError> {
         let window = facts.config.window;
         let tasks = match &selection.task {
-            Some(pattern) => Some(matching_tasks(tables, pattern)?),
+            Some(pattern) => Some(matching_tasks(tables, "--task ", pattern)?),
             None => None,
         };
         if let Some(cpus) = &selection.cpus {
@@ -148,7 +148,6 @@ impl<'a> Scope<'a> {
     }
 
     /// Goes through every row of a table, whatever is selected.
-    #[expect(dead_code)]
     pub fn every(&self, table: Table) -> Rows<'_> {
         Rows {
             scope: self,
@@ -194,6 +193,11 @@ impl<'a> Scope<'a> {
             false => col(stamp).lt(lit(window.to_ns)),
         };
         rows.filter(col(stamp).gt_eq(lit(window.from_ns)).and(ends))
+    }
+
+    /// The tasks that a pattern of `--work` means.
+    pub fn tasks_at_work(&self, pattern: &str) -> Result<Arc<[bool]>, AnswerError> {
+        matching_tasks(self.tables, "--work task:", pattern)
     }
 
     /// Every task, selected or not.
@@ -278,6 +282,33 @@ impl Rows<'_> {
             (false, Some(filter)) => Some(filter.and(col("in_window"))),
         };
         Self { filter, ..self }
+    }
+
+    /// Of these, the rows of some tasks.
+    pub fn of_tasks(self, column: &str, tasks: Arc<[bool]>) -> Self {
+        let theirs = is_member(column, tasks);
+        let filter = match self.filter {
+            Some(filter) => filter.and(theirs),
+            None => theirs,
+        };
+        Self {
+            filter: Some(filter),
+            ..self
+        }
+    }
+
+    /// Takes in these columns block by block, in the order of the rows.
+    pub fn in_order(
+        &self,
+        columns: &[&str],
+        mut take: impl FnMut(&Block) -> PolarsResult<()>,
+    ) -> PolarsResult<()> {
+        let tables = self.scope.tables;
+        for batch in 0..tables.batch_count(self.table) {
+            let rows = tables.columns(self.table, batch, columns, self.filter.clone())?;
+            blocks(&rows).try_for_each(|block| take(&block))?;
+        }
+        Ok(())
     }
 
     /// Takes in these columns block by block, on all processors: each takes in a run of batches, and what each found
@@ -374,7 +405,11 @@ fn recorder(facts: &Facts, tables: &Tables) -> PolarsResult<Option<Arc<[bool]>>>
 }
 
 /// The tasks that a pattern means: a number is a pid, anything else a glob over names.
-fn matching_tasks(tables: &Tables, pattern: &str) -> Result<Arc<[bool]>, AnswerError> {
+fn matching_tasks(
+    tables: &Tables,
+    option: &'static str,
+    pattern: &str,
+) -> Result<Arc<[bool]>, AnswerError> {
     let columns = [col("task"), col("pid"), col("name"), col("former_names")];
     let tasks = tables.lazy(Table::Tasks)?.select(columns).collect()?;
     let pid: Option<i32> = pattern.parse().ok();
@@ -399,6 +434,7 @@ fn matching_tasks(tables: &Tables, pattern: &str) -> Result<Arc<[bool]>, AnswerE
     }
     if found.is_empty() {
         return Err(AnswerError::NoTask {
+            option,
             pattern: pattern.to_owned(),
             tasks: tasks.height(),
         });
