@@ -66,9 +66,9 @@ fn facts_of(scope: &Scope, ledger: &Ledger, done: Done) -> PolarsResult<Known<Th
         ipis: events.ipis,
         lost_capacity_share: lost_capacity(scope, ledger),
         tasks: main_names(&done, &named),
-        by_task: match done.by_task.is_empty() {
-            true => Known::unknown("the marks do not tell who did the units"),
-            false => Known::Value(by_task.collect()),
+        by_task: match done.who() {
+            Known::Value(_) => Known::Value(by_task.collect()),
+            Known::Unknown { unknown } => Known::Unknown { unknown },
         },
         notes: done.notes,
     }))

@@ -8,6 +8,8 @@ mod component;
 mod counts;
 mod cycles;
 mod marks;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
@@ -35,7 +37,7 @@ pub struct Done {
     pub span: Span,
     /// What happens behind the first stamp, and not behind the second, counts as the units' own.
     pub counted: (i64, i64),
-    /// Of each task that was seen to do units how many, the most first.
+    /// See [`Done::who`].
     pub by_task: Vec<(u32, u64)>,
     /// The tasks that wake each other, the busiest first, where they stand in for what does the units.
     pub members: Vec<u32>,
@@ -60,19 +62,16 @@ pub fn measure(scope: &Scope) -> Result<Known<Done>, AnswerError> {
     })
 }
 
-/// Of each task how many units it did, the most first: the task that ran as the mark was made, or whose cycle it was;
-/// of wakeups, the waker. Sums to the units.
-///
-/// # Errors
-/// As [`measure`].
-pub fn units_by_task(scope: &Scope) -> Result<Known<Vec<(u32, u64)>>, AnswerError> {
-    Ok(match measure(scope)? {
-        Known::Value(done) if done.by_task.is_empty() => {
-            Known::unknown("the number of units alone does not say who did them")
+impl Done {
+    /// Of each task how many units it did, the most first: the task that ran as the mark was made, or whose cycle it was;
+    /// of wakeups, the waker. Sums to the units, but for those whose mark was made while its CPU ran no task.
+    pub fn who(&self) -> Known<&[(u32, u64)]> {
+        match (self.by_task.is_empty(), self.members.is_empty()) {
+            (false, _) => Known::Value(&self.by_task),
+            (true, true) => Known::unknown("no task ran on the CPUs where the marks were made"),
+            (true, false) => Known::unknown("a total does not tell who did the units"),
         }
-        Known::Value(done) => Known::Value(done.by_task),
-        Known::Unknown { unknown } => Known::Unknown { unknown },
-    })
+    }
 }
 
 /// Units by task, the most first; of equals the lower number.

@@ -9,6 +9,7 @@ pub mod json;
 mod ledger;
 mod table;
 pub mod terminal;
+pub mod throughput;
 pub mod topology;
 pub mod units;
 mod waits;

@@ -164,7 +164,10 @@ fn losses_are_warned_of_and_not_an_error() {
 #[test]
 fn the_command_line_is_checked() {
     let trace = fixture("trace-dat/v7.dat").display().to_string();
-    let wrong: [(&[&str], &str); 8] = [
+    let wrong: [(&[&str], &str); 11] = [
+        (&["--work", "wakelab"], "marker:PREFIX"),
+        (&["--work", "total:none"], "total:N"),
+        (&["--work", "event:a:b:c"], "event:SYSTEM:NAME"),
         (&["--from", "noon"], "14.731161"),
         (&["--cpu", "x"], "--cpu"),
         (&["--settle", "5"], "5us"),
@@ -201,4 +204,62 @@ fn the_command_line_is_checked() {
         );
         assert!(message.contains(part), "{part} in {message}");
     }
+}
+
+/// Units that the trace cannot show are refused, with what it has instead.
+#[test]
+fn units_that_are_not_there_are_refused() {
+    let trace = fixture("lab/pair-xllc/trace.dat").display().to_string();
+    let missed: [(&str, &[&str]); 10] = [
+        (
+            "event:sched_swich",
+            &["no such event", "recorded are sched:sched_switch, "],
+        ),
+        ("event:irq:sched_switch", &["no such event"]),
+        // Described, as all events of its kernel are.
+        (
+            "event:sched:sched_process_exec",
+            &["none was recorded", "recorded are"],
+        ),
+        (
+            "event:sched_switch:pid=5",
+            &["no such field", "prev_pid", "next_comm"],
+        ),
+        (
+            "event:sched_switch:prev_state=S",
+            &["a number of 8 bytes", "0x1f"],
+        ),
+        (
+            "event:sched_switch:next_pid=4294967296",
+            &["a number of 4 bytes"],
+        ),
+        (
+            "event:ipi_send_cpumask:cpumask=1",
+            &["only numbers and text"],
+        ),
+        (
+            "marker:nowhere",
+            &["no marker begins so", "34 markers", "`wakelab start`"],
+        ),
+        ("task:nobody", &["--work task:nobody: none of"]),
+        ("task:999999", &["none of the trace's"]),
+    ];
+    for (work, parts) in missed {
+        let message = bad(1, ["analyze", "--work", work, &trace]);
+        for part in parts {
+            assert!(message.contains(part), "{work}: `{part}` in {message}");
+        }
+    }
+    let perf = fixture("perf-data/perf.plain.data").display().to_string();
+    let message = bad(1, ["analyze", "--work", "marker:wakelab", &perf]);
+    for part in ["a perf.data holds no markers", "ttwu record", "event:NAME"] {
+        assert!(message.contains(part), "{part} in {message}");
+    }
+    // Units that lie outside the window are not none: their number is not known.
+    let outside = ["--work", "marker:wakelab", "--to", "marker:wakelab"];
+    let args: Vec<&str> = [trace.as_str()].into_iter().chain(outside).collect();
+    let report = super::json(&args);
+    let why = report["throughput"]["unknown"].as_str();
+    assert!(why.is_some_and(|why| why.contains("no two readings")));
+    assert_eq!(report["fitness"]["throughput"]["fit"], "no");
 }

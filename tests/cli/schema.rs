@@ -25,7 +25,12 @@ pub fn validate(report: &Value, of: &str) {
 
 #[test]
 fn reports_fit_the_schema() {
-    let option_sets: [&[&str]; 6] = [
+    let option_sets: [&[&str]; 11] = [
+        &["--work", "marker:wakelab"],
+        &["--work", "event:sched_switch:next_comm=lab-waker"],
+        &["--work", "task:lab-*", "--top", "2"],
+        &["--work", "total:3000", "--affinity", "any"],
+        &["--work", "marker:wakelab", "--to", "marker:wakelab"],
         &[],
         &["--affinity", "seen"],
         &["--affinity", "any", "--top", "1"],

@@ -37,7 +37,10 @@ pub fn count(scope: &Scope, (after, until): (i64, i64)) -> PolarsResult<Events> 
             wakeups(scope, &within)
         })?,
         switches: known(&["sched_switch"], &|| switches(scope, &within))?,
-        ipis: known(&SENDS, &|| ipis(scope, &within))?,
+        ipis: match scope.facts.config.recorded.first_send_is_queueing {
+            true => Known::unknown("Linux 6.4 announces a queueing as an interrupt sent, too"),
+            false => known(&SENDS, &|| ipis(scope, &within))?,
+        },
     })
 }
 
