@@ -2,7 +2,9 @@
 //!
 //! Two tasks are tied if they woke each other at least twice, and at least a twentieth as often as either of them and the
 //! task it has most to do with. A task that serves everyone now and then, such as a logger, so ties none of them
-//! together. Interrupts, the idle task, kernel threads and the recorder's threads tie nothing: they serve all.
+//! together. Interrupts, the idle task, kernel threads and the recorder's threads tie nothing: they serve all. A soft
+//! interrupt is its task's own doing if that task raised it, as loopback networking does; where the trace does not tell,
+//! it is taken to be, and the answer says so.
 
 use std::collections::BTreeMap;
 
@@ -44,6 +46,8 @@ const KERNEL_THREADS: [&str; 15] = [
 #[derive(Debug, Clone, Copy)]
 struct Woken {
     wakeups: u64,
+    /// Those in soft interrupts of which it is not known who raised them.
+    unsure: u64,
     first_ns: i64,
     last_ns: i64,
 }
@@ -55,6 +59,7 @@ type Wakings = FxHashMap<(u32, u32), Woken>;
 #[derive(Debug, Default)]
 struct Component {
     wakeups: u64,
+    unsure: u64,
     /// Stamp and waker.
     first: Option<(i64, u32)>,
     last: Option<(i64, u32)>,
@@ -75,7 +80,16 @@ pub fn count_wakeups(scope: &Scope) -> PolarsResult<Known<Done>> {
     if start_ns >= end_ns {
         return Ok(Known::unknown("all wakeups of the window are at one time"));
     }
-    let lost = lost_within(scope, (start_ns, end_ns))?;
+    let mut notes = Vec::new();
+    if component.unsure > 0 {
+        notes.push(format!(
+            "{} of the wakeups were made in soft interrupts and are taken for the interrupted task's own; record irq:softirq_raise and irq:softirq_entry to know.",
+            component.unsure
+        ));
+    }
+    if lost_within(scope, (start_ns, end_ns))? {
+        notes.push(LOST.to_owned());
+    }
     let members = component.members();
     // As with marks, the first one ends no unit.
     let mut by_waker = component.by_waker;
@@ -91,7 +105,7 @@ pub fn count_wakeups(scope: &Scope) -> PolarsResult<Known<Done>> {
         by_task: most_first(by_waker),
         members,
         missed_at_most: 0,
-        notes: lost.then(|| LOST.to_owned()).into_iter().collect(),
+        notes,
     }))
 }
 
@@ -193,6 +207,7 @@ fn tie(wakings: &Wakings, sets: &mut Sets) {
 impl Component {
     fn add(&mut self, waker: u32, wakee: u32, woken: &Woken) {
         self.wakeups += woken.wakeups;
+        self.unsure += woken.unsure;
         *self.by_waker.entry(waker).or_default() += woken.wakeups;
         for task in [waker, wakee] {
             *self.part_in.entry(task).or_default() += woken.wakeups;
@@ -282,8 +297,7 @@ fn wakings(scope: &Scope) -> PolarsResult<Wakings> {
 fn take(wakings: &mut Wakings, block: &Block, scratch: &mut Scratch) -> PolarsResult<()> {
     let [wakers, wakees] = &mut scratch.tasks;
     let [wakings_ns, wakeups_ns] = &mut scratch.stamps;
-    // A soft interrupt that a task's own system call raised is that task's doing.
-    let by_task = [Waker::Task.code(), Waker::SoftirqInline.code()];
+    let by_task = [Waker::Task, Waker::SoftirqInline, Waker::SoftirqUnknown].map(Waker::code);
     let rows = block.numbers("waker", wakers)?.iter();
     let rows = rows.zip(block.numbers("wakee", wakees)?);
     let rows = rows.zip(block.codes("context", &mut scratch.contexts)?);
@@ -297,6 +311,7 @@ fn take(wakings: &mut Wakings, block: &Block, scratch: &mut Scratch) -> PolarsRe
         }
         let one = Woken {
             wakeups: 1,
+            unsure: u64::from(*context == Waker::SoftirqUnknown.code()),
             first_ns: ts,
             last_ns: ts,
         };
@@ -311,6 +326,7 @@ fn take(wakings: &mut Wakings, block: &Block, scratch: &mut Scratch) -> PolarsRe
 impl Woken {
     fn join(&mut self, more: &Woken) {
         self.wakeups += more.wakeups;
+        self.unsure += more.unsure;
         self.first_ns = self.first_ns.min(more.first_ns);
         self.last_ns = self.last_ns.max(more.last_ns);
     }

@@ -6,7 +6,7 @@ use crate::attribute::testing::{Rig, cpu, task, wakeup};
 use crate::attribute::throughput::throughput;
 use crate::attribute::{AnswerError, Selection, ledger};
 use crate::replay::ledger::Window;
-use crate::replay::rows::{IpiRow, LostRow, Sink, SliceRow, TaskId, UnitRow, WakeupRow};
+use crate::replay::rows::{IpiRow, LostRow, Sink, SliceRow, TaskId, TaskRow, UnitRow, WakeupRow};
 use crate::replay::survey::CpuSurvey;
 use crate::replay::units::Work;
 use crate::replay::words::{IpiKind, Mark, Waker};
@@ -280,6 +280,52 @@ fn wakeups_of_the_busiest_component_stand_in_for_units() {
     assert_eq!(facts.tasks, ["db", "web"]);
     // Those after the first: one each.
     assert_eq!(facts.wakeups_per_unit, Known::Value(1.0));
+}
+
+/// By loopback networking, in a soft interrupt that the waker raised itself; where the trace does not tell, it says so.
+#[test]
+fn a_soft_interrupt_may_be_its_tasks_own() {
+    let pair = |context| {
+        rig(None, move |sink| {
+            for n in 0..5 {
+                sink.wakeup(&WakeupRow {
+                    context,
+                    ..woken(100 + n, 0, 1)
+                });
+            }
+        })
+    };
+    let inline = done(&pair(Waker::SoftirqInline));
+    assert_eq!((inline.units, inline.notes.len()), (4, 0));
+    let unsure = done(&pair(Waker::SoftirqUnknown));
+    assert_eq!(unsure.units, 4);
+    assert!(unsure.notes[0].starts_with("5 of the wakeups"));
+    for context in [Waker::SoftirqIrqExit, Waker::Hardirq, Waker::Nmi] {
+        assert!(unknown(&pair(context)).contains("no two tasks"));
+    }
+}
+
+/// Tasks 0 and 1 wake each other most, but are the recorder's.
+#[test]
+fn the_recorder_is_no_load() {
+    let mut rig = Rig::new(|sink| {
+        for (id, name) in [(0, "ttwu"), (1, "ttwu"), (2, "cat"), (3, "dog")] {
+            sink.task(&TaskRow {
+                recorder: id < 2,
+                ..task(id, 10 + id as i32, name)
+            });
+        }
+        for n in 0..9 {
+            sink.wakeup(&woken(100 + n, 0, 1));
+        }
+        for n in 0..3 {
+            sink.wakeup(&woken(200 + n, 2, 3));
+        }
+    });
+    rig.counts.recorder.tasks = 2;
+    assert_eq!(done(&rig).members, vec![2, 3]);
+    rig.config.include_recorder = true;
+    assert_eq!(done(&rig).members, vec![0, 1]);
 }
 
 /// Two loads of a hundred wakeups each that both log now and then stay two.
