@@ -170,6 +170,8 @@ pub struct WaitingLlc<T> {
 #[derive(Debug, Clone, Serialize)]
 pub struct Wakeups {
     pub total: u64,
+    /// The share of them with a latency. Those whose wakee ran already have none.
+    pub coverage: f64,
     pub by_class: ByWord<u64>,
     pub by_path: ByWord<u64>,
     pub per_waker_cpu: BTreeMap<String, u64>,
@@ -223,6 +225,8 @@ pub struct Probed {
 #[derive(Debug, Clone, Serialize)]
 pub struct Waits {
     pub count: u64,
+    /// The share of all waits that were not given up (`withdrawn`).
+    pub coverage: f64,
     pub total_ns: i64,
     pub by_origin: ByWord<OriginFacts>,
     pub by_verdict: ByWord<VerdictFacts>,
@@ -264,6 +268,8 @@ pub struct Withdrawn {
 pub struct Sis {
     /// Wakeups of fair tasks for which a CPU was selected.
     pub selections: u64,
+    /// The share of selections among the wakeups that may have been one.
+    pub coverage: f64,
     pub success: u64,
     /// Success on the waker's or the previous CPU; the recently used one needs probes, so a lower bound.
     pub fast_success: u64,

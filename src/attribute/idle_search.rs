@@ -2,10 +2,11 @@
 
 use super::answer::{Known, Sis};
 use super::census::{Census, Kind};
+use super::fitness::share;
 use super::ledger::with_llcs;
 use super::scope::Scope;
 use super::wakeups::by_word;
-use crate::replay::words::{Reading, Verdict};
+use crate::replay::words::{Class, Reading, Verdict};
 use crate::topology::Distance;
 
 /// The verdicts that name an idle CPU which was passed over.
@@ -25,6 +26,7 @@ pub fn idle_search(scope: &Scope, census: &Census, left_out: &Census) -> Sis {
     let unseen = "a trace does not show which runqueues the kernel looked at";
     Sis {
         selections,
+        coverage: share(selections, selections + count(&may_be_selected)),
         success,
         fast_success: count(&|kind| succeeded(kind) && is_near(kind)),
         failures: selections - success,
@@ -40,6 +42,12 @@ pub fn idle_search(scope: &Scope, census: &Census, left_out: &Census) -> Sis {
 
 fn selected(kind: &Kind) -> bool {
     kind.selection == Some(true)
+}
+
+/// The events leave open whether a CPU was selected.
+fn may_be_selected(kind: &Kind) -> bool {
+    let open = [Class::DirectOrDelayed, Class::Anomaly, Class::Unknown];
+    kind.selection.is_none() && open.iter().any(|class| class.code() == kind.class)
 }
 
 fn succeeded(kind: &Kind) -> bool {

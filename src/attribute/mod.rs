@@ -13,7 +13,7 @@ mod cost;
 mod cross_llc;
 mod domains;
 mod durations;
-mod fitness;
+pub mod fitness;
 mod flips;
 mod idle_search;
 mod ipis;

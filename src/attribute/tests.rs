@@ -575,3 +575,27 @@ fn spilled_tables_answer_the_same() {
     assert_eq!(json(&spilled), expected);
     assert_eq!(json(&half), expected);
 }
+
+/// Of the five wakeups in the window four have a latency, and four a selection, while of one it may be; of the ten
+/// waits two were given up.
+#[test]
+fn sections_say_what_they_cover() {
+    let mut rig = Rig::new(|sink| {
+        let mut wakeups = wakeups();
+        wakeups[4].class = Class::DirectOrDelayed;
+        fill(sink, &wakeups, &[], &[]);
+    });
+    (rig.counts.waits, rig.counts.withdrawn_waits) = (10, 1);
+    rig.counts.inconsistent_waits = 1;
+    let answer = rig.answer(&Selection::default());
+    assert_eq!(
+        (
+            answer.wakeups.coverage,
+            answer.sis.coverage,
+            answer.waits.coverage
+        ),
+        (0.8, 0.8, 0.8)
+    );
+    let nothing = Rig::new(|_| {}).answer(&Selection::default());
+    assert_eq!(nothing.wakeups.coverage, 1.0);
+}

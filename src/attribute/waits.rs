@@ -4,6 +4,7 @@ use polars::prelude::*;
 
 use super::answer::{OriginFacts, Readings, VerdictFacts, Waits, Withdrawn, Withheld};
 use super::blocks::Block;
+use super::fitness::kept_waits;
 use super::scope::Scope;
 use super::wakeups::by_word;
 use crate::replay::words::{Origin, Pair, Reading, Verdict};
@@ -40,6 +41,7 @@ pub fn waits(scope: &Scope) -> PolarsResult<Waits> {
     let counts = scope.facts.counts;
     Ok(Waits {
         count: groups.iter().map(|group| group.count).sum(),
+        coverage: kept_waits(&scope.facts),
         total_ns,
         by_origin: by_word(Origin::ALL, Origin::as_str, |origin| {
             of_origin(&groups, origin, &share)

@@ -6,6 +6,7 @@ use super::answer::{
     ByDistance, ByWord, Known, LatencyByDistance, ProbeCheck, Probed, Quantiles, Wakeups,
 };
 use super::census::{Census, Kind, ToldBy, WORDS};
+use super::fitness::share;
 use super::ledger::with_llcs;
 use super::scope::Scope;
 use crate::replay::words::{Class, Path, Waker};
@@ -28,8 +29,10 @@ pub fn wakeups(scope: &Scope, census: &mut Census) -> Wakeups {
     };
     let counts = |of: fn(&Kind) -> u8| by_distance(|code| census.count(|kind| of(kind) == code));
     let paths = census.latencies_by(ToldBy::Path);
+    let latencies = census.all_latencies();
     Wakeups {
         total: census.total(),
+        coverage: share(latencies.map_or(0, |all| all.count), census.total()),
         by_class: by_word(Class::ALL, Class::as_str, |word| {
             census.count(|kind| kind.class == word.code())
         }),
@@ -45,7 +48,7 @@ pub fn wakeups(scope: &Scope, census: &mut Census) -> Wakeups {
         by_waker: by_word(Waker::ALL, Waker::as_str, |word| {
             census.count(|kind| kind.context == word.code())
         }),
-        latency_ns: known(census.all_latencies(), || {
+        latency_ns: known(latencies, || {
             lacking(scope, &["sched_waking", "sched_switch"])
         }),
         queue_ns,

@@ -44,6 +44,7 @@ pub fn answer() -> Answer {
         waits: waits(),
         sis: Sis {
             selections: 100,
+            coverage: 0.9,
             success: 80,
             fast_success: 60,
             failures: 20,
@@ -129,6 +130,7 @@ fn wakeups() -> Wakeups {
     let latency_by_distance = distances(latency(1));
     Wakeups {
         total: 8_641_969,
+        coverage: 0.987,
         by_class: by_word(Class::ALL, Class::as_str, 5),
         by_path: by_word(Path::ALL, Path::as_str, 1_234_567),
         per_waker_cpu: BTreeMap::new(),
@@ -172,6 +174,7 @@ fn waits() -> Waits {
     };
     Waits {
         count: 17_283_938,
+        coverage: 0.999,
         total_ns: 1_728_395_046_000,
         by_origin: by_word(Origin::ALL, Origin::as_str, OriginFacts::default()),
         by_verdict: by_word(Verdict::ALL, Verdict::as_str, facts),

@@ -164,7 +164,7 @@ impl Info {
                 Some(machine) => Known::Value(machine),
                 None => Known::unknown("the trace carries no machine record"),
             },
-            fitness: Fitness::of(trace, survey, topology),
+            fitness: Fitness::of(trace, survey, topology, &model),
             refused: None,
             notes: meta.notes.iter().map(|note| safe(note)).collect(),
             faults: First {

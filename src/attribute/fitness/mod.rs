@@ -1,0 +1,148 @@
+//! What a trace is fit for. Every figure that it is not fit for would mislead, however exact it looks.
+//!
+//! The [`rules`] judge by the events that are there; behind the replay it is known how much of the window they cover.
+
+pub mod rules;
+#[cfg(test)]
+mod table;
+
+use self::rules::{Evidence, Judged, Llcs, Word};
+use super::answer::{Fit, Fitness, Known, Ledger, Throughput, Wakeups};
+use super::ledger::of_reading;
+use super::scope::{Facts, Scope};
+use crate::topology::Distance;
+
+/// Coverage from which on a trace is fit, and below which it is not.
+const ENOUGH: f64 = 0.95;
+const TOO_LITTLE: f64 = 0.5;
+
+/// What this trace is fit for.
+pub fn fitness(
+    scope: &Scope,
+    ledger: &Ledger,
+    wakeups: &Wakeups,
+    throughput: &Known<Throughput>,
+) -> Fitness {
+    let facts = &scope.facts;
+    let cpu_time = 1.0 - ledger.unknown_share;
+    let waits = cpu_time * kept_waits(facts);
+    let recorded = |name: &str| facts.recorded(name);
+    let on = Evidence {
+        events: &recorded,
+        model: &facts.config.model,
+        llcs: llcs(facts),
+        markers: markers(facts),
+        obstacle: None,
+    };
+    Fitness {
+        latency: covered(rules::latency(&on), waits),
+        missed_idle: missed_idle(&on, waits, ledger, scope),
+        cross_llc: cross_llc(&on, cpu_time * known_distances(wakeups)),
+        flips: flips(&on, cpu_time),
+        ipis: ipis(&on, cpu_time),
+        throughput: throughput_fit(facts, throughput, cpu_time),
+    }
+}
+
+fn llcs(facts: &Facts) -> Llcs {
+    match facts.llcs_unknown() {
+        Some(why) => Llcs::Unknown(why),
+        None => Llcs::Known(facts.topology().llcs().map_or(0, <[_]>::len)),
+    }
+}
+
+/// The share of wakeups whose distance from waker to chosen CPU is known.
+fn known_distances(wakeups: &Wakeups) -> f64 {
+    let distances = &wakeups.by_distance.waker_chosen;
+    let unknown = distances.get(Distance::Unknown.as_str());
+    let known = wakeups.total.saturating_sub(unknown.copied().unwrap_or(0));
+    share(known, wakeups.total)
+}
+
+/// A part of a whole; all of it where there is none.
+pub fn share(part: u64, whole: u64) -> f64 {
+    match whole {
+        0 => 1.0,
+        whole => part as f64 / whole as f64,
+    }
+}
+
+/// The share of waits that were not withdrawn for lost or contradictory events.
+pub fn kept_waits(facts: &Facts) -> f64 {
+    let counts = facts.counts;
+    let withdrawn = counts
+        .withdrawn_waits
+        .saturating_add(counts.inconsistent_waits);
+    share(counts.waits.saturating_sub(withdrawn), counts.waits)
+}
+
+/// What the events allow, as far as they cover the window.
+fn covered(by_events: Judged, coverage: f64) -> Fit {
+    let Judged { word, why } = by_events;
+    let (word, why, coverage) = match word {
+        Word::No => (word, why, 0.0),
+        Word::Partly => (word, why, coverage),
+        Word::Yes if coverage >= ENOUGH => (word, why, coverage),
+        Word::Yes => {
+            let word = match coverage < TOO_LITTLE {
+                true => Word::No,
+                false => Word::Partly,
+            };
+            let percent = coverage * 100.0;
+            let lack = "the rest is before a CPU's first event, amid lost events, or contradictory";
+            let why = format!("{why}, but it covers {percent:.1} % only: {lack}");
+            (word, why, coverage)
+        }
+    };
+    Fit {
+        fit: word.as_str(),
+        why,
+        coverage,
+    }
+}
+
+fn missed_idle(on: &Evidence, coverage: f64, ledger: &Ledger, scope: &Scope) -> Fit {
+    let mut judged = rules::missed_idle(on);
+    if judged.word == Word::Partly && matches!(on.llcs, Llcs::Unknown(_)) {
+        let ns = of_reading(&ledger.waiting_ns, scope.ranking());
+        judged.why = format!(
+            "without a topology it is known that {ns} ns of CPU time were idle while a task waited, not whether near it"
+        );
+    }
+    covered(judged, coverage)
+}
+
+fn cross_llc(on: &Evidence, coverage: f64) -> Fit {
+    covered(rules::cross_llc(on), coverage)
+}
+
+fn flips(on: &Evidence, coverage: f64) -> Fit {
+    covered(rules::flips(on), coverage)
+}
+
+fn ipis(on: &Evidence, coverage: f64) -> Fit {
+    covered(rules::ipis(on), coverage)
+}
+
+fn throughput_fit(facts: &Facts, throughput: &Known<Throughput>, coverage: f64) -> Fit {
+    let found = match throughput {
+        Known::Value(found) => found,
+        Known::Unknown { unknown } => return covered(rules::no(unknown.as_str()), 0.0),
+    };
+    if found.named_throughput {
+        let (units, unit) = (found.units, &found.unit);
+        let counted = format!("{units} units of work ({unit}) were counted");
+        return covered(rules::yes(counted), coverage);
+    }
+    let advice = match markers(facts) {
+        0 => "name one with --work task:NAME, event:NAME or total:N".to_owned(),
+        markers => format!("the trace holds {markers} markers: name one with --work marker:PREFIX"),
+    };
+    let why = format!("no unit of work was named, so only wakeups per second are known; {advice}");
+    covered(rules::partly(why), coverage)
+}
+
+/// Texts in the trace of which units of work could be made.
+fn markers(facts: &Facts) -> usize {
+    facts.survey.markers.len() + facts.survey.markers_left_out
+}
