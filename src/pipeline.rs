@@ -1,5 +1,6 @@
 //! From a trace file to replayed tables: open, survey, topology, window, replay.
 
+mod reread;
 mod work;
 
 use std::path::{Path, PathBuf};
@@ -22,6 +23,8 @@ use crate::replay::units::Work;
 use crate::replay::words::Reading;
 use crate::replay::{Config, Counts, Machine, Replay};
 use crate::topology::{self, Topology};
+
+pub use self::reread::{Collecting, Moment, Watch, reread};
 
 /// How long an idle CPU must have been idle around a choice to count as missed: 5 µs.
 pub const DEFAULT_SETTLE_NS: i64 = 5_000;

@@ -13,6 +13,7 @@ mod cost;
 mod cross_llc;
 mod domains;
 mod durations;
+pub mod explain;
 pub mod fitness;
 mod flips;
 mod idle_search;

@@ -182,17 +182,49 @@ impl<'a> Scope<'a> {
         Ok(())
     }
 
+    /// Hands over the selected rows of a table in the window, batch by batch; `stamp` says when a row happened.
+    pub fn over(
+        &self,
+        table: Table,
+        stamp: &Expr,
+        mut take: impl FnMut(LazyFrame) -> PolarsResult<()>,
+    ) -> PolarsResult<()> {
+        let filter = match table {
+            Table::Wakeups => self.selected("wakee", "chosen_cpu"),
+            Table::Waits => self.selected("task", "last_cpu"),
+            Table::Slices => self.selected("task", "cpu"),
+            Table::Migrations => self.selected("task", "to_cpu"),
+            Table::Idle | Table::Lost => {
+                let cpus = self.cpus.clone();
+                cpus.map(|set| is_member("cpu", set))
+            }
+            _ => None,
+        };
+        for batch in self.tables.batches(table) {
+            let rows = match &filter {
+                Some(filter) => batch?.filter(filter.clone()),
+                None => batch?,
+            };
+            take(self.within(rows, stamp))?;
+        }
+        Ok(())
+    }
+
     /// The rows whose stamp lies in the window.
     fn in_window(&self, rows: LazyFrame, stamp: &str) -> LazyFrame {
+        self.within(rows, &col(stamp))
+    }
+
+    fn within(&self, rows: LazyFrame, stamp: &Expr) -> LazyFrame {
         if self.whole {
             return rows;
         }
         let window = self.facts.config.window;
         let ends = match window.closed {
-            true => col(stamp).lt_eq(lit(window.to_ns)),
-            false => col(stamp).lt(lit(window.to_ns)),
+            true => stamp.clone().lt_eq(lit(window.to_ns)),
+            false => stamp.clone().lt(lit(window.to_ns)),
         };
-        rows.filter(col(stamp).gt_eq(lit(window.from_ns)).and(ends))
+        rows.filter(stamp.clone().gt_eq(lit(window.from_ns)).and(ends))
     }
 
     /// The tasks that a pattern of `--work` means.

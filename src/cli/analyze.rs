@@ -8,12 +8,13 @@ use super::output::Output;
 use super::progress::Progress;
 use super::values::{self, Affinity};
 use super::{Common, Failure, errors};
-use crate::attribute::answer::Answer;
+use crate::attribute::explain::{self, Sense};
 use crate::attribute::{self, Selection};
 use crate::pipeline::{self, Prepared, RunOptions, TimePoint};
+use crate::replay::Counts;
 use crate::replay::units::Work;
-use crate::report::{glossary, json, terminal};
-use crate::tables::{Budget, Builders, TableSet};
+use crate::report::{self, glossary, json, terminal};
+use crate::tables::{Budget, Builders, TableSet, Tables};
 
 /// Tasks and pairs that are listed where `--top` is not given.
 const TOP_OF_TERMINAL: usize = 3;
@@ -105,6 +106,14 @@ pub struct Analyze {
     #[arg(long, value_name = "NAME")]
     instance: Option<String>,
 
+    /// Say what a word of the report means, how it was computed, and show examples with their events
+    ///
+    /// WORD is a verdict, path, class, distance, origin, ledger row, category of the critical path, cause of a migration,
+    /// kind of interrupt, policy of flips, role or reading. KIND:WORD, as in path:local, takes one meaning of several. A
+    /// word that is none lists them all.
+    #[arg(long, value_name = "WORD")]
+    explain: Option<String>,
+
     /// Print JSON (described by docs/report.schema.json)
     #[arg(long)]
     json: bool,
@@ -139,18 +148,18 @@ fn after_help() -> String {
 
 impl Analyze {
     pub fn run(&self, common: Common) -> Result<(), Failure> {
+        let senses = self.explain.as_deref().map(explain::find).transpose()?;
         let output = Output::new(self.output.as_deref(), &self.file)?;
         let bytes = std::fs::metadata(&self.file).map_or(0, |meta| meta.len());
         let prepared = {
             let progress = Progress::new("surveying", bytes, common);
             pipeline::prepare(&self.file, &self.options(), &|n| progress.tick(n))?
         };
-        let answer = self.answer(&prepared, common)?;
-        errors::warn_of_damage(&prepared.trace, &prepared.survey, common);
-        let text = match self.json {
-            true => json::render(&answer)?,
-            false => terminal::render(&answer, self.top()),
+        let text = match senses {
+            Some(senses) => self.explained(&prepared, &senses, common)?,
+            None => self.reported(&prepared, common)?,
         };
+        errors::warn_of_damage(&prepared.trace, &prepared.survey, common);
         output.write(&text, common)
     }
 
@@ -177,14 +186,32 @@ impl Analyze {
         self.top.unwrap_or(default)
     }
 
-    fn answer(&self, prepared: &Prepared, common: Common) -> Result<Answer, Failure> {
-        let progress = Progress::new("replaying", prepared.trace.meta().data_bytes, common);
-        let mut builders = Builders::new(&TableSet::analysis(), Budget::default());
-        let counts = pipeline::replay(prepared, &mut builders, &|n| progress.tick(n));
-        let tables = builders.finish()?;
+    fn reported(&self, prepared: &Prepared, common: Common) -> Result<String, Failure> {
+        let (counts, tables) = replay(prepared, &TableSet::analysis(), common)?;
         let answer = attribute::answer(prepared, &counts, &tables, &self.selection())?;
         tables.leave();
-        Ok(answer)
+        Ok(match self.json {
+            true => json::render(&answer)?,
+            false => terminal::render(&answer, self.top()),
+        })
+    }
+
+    fn explained(
+        &self,
+        prepared: &Prepared,
+        senses: &[Sense],
+        common: Common,
+    ) -> Result<String, Failure> {
+        let (counts, tables) = replay(prepared, &explain::tables(senses), common)?;
+        let selection = self.selection();
+        let mut found = explain::explain(prepared, &counts, &tables, &selection, senses)?;
+        tables.leave();
+        let moments = pipeline::reread(prepared, &found.watches());
+        found.show(prepared, moments);
+        Ok(match self.json {
+            true => report::explain::json(&found)?,
+            false => report::explain::render(&found),
+        })
     }
 
     fn selection(&self) -> Selection {
@@ -194,4 +221,16 @@ impl Analyze {
             top: self.top(),
         }
     }
+}
+
+/// Replays a trace into these tables.
+fn replay(
+    prepared: &Prepared,
+    wanted: &TableSet,
+    common: Common,
+) -> Result<(Counts, Tables), Failure> {
+    let progress = Progress::new("replaying", prepared.trace.meta().data_bytes, common);
+    let mut builders = Builders::new(wanted, Budget::default());
+    let counts = pipeline::replay(prepared, &mut builders, &|n| progress.tick(n));
+    Ok((counts, builders.finish()?))
 }

@@ -12,6 +12,7 @@ use ttwu_parsers::trace::Trace;
 
 use super::Common;
 use crate::attribute::AnswerError;
+use crate::attribute::explain::NoWord;
 use crate::pipeline::RunError;
 use crate::record::RecordError;
 use crate::replay::survey::Survey;
@@ -34,6 +35,8 @@ pub enum Failure {
     Tables(#[from] TablesError),
     #[error(transparent)]
     Answer(#[from] AnswerError),
+    #[error(transparent)]
+    NoWord(#[from] NoWord),
     #[error("cannot write the report: {0}")]
     Json(#[from] serde_json::Error),
     #[error("cannot write to standard output: {0}")]

@@ -1,7 +1,14 @@
 //! The words of reports and tables, each with its definition: the one place that help texts, the terminal
 //! report and the JSON Schema take them from (`analysis` §1 to §3).
 
+mod flips;
+mod moves;
+
 use std::fmt::Write;
+
+pub use self::flips::*;
+pub use self::moves::*;
+use crate::attribute::explain::Kind;
 
 /// A word, what it means in a few words (at most 31 columns), and in full.
 #[derive(Debug, Clone, Copy)]
@@ -254,7 +261,28 @@ pub const ORIGINS: [Term; 4] = [
     ),
 ];
 
-/// What is known of a word; the word itself where nothing is.
+/// The words of a kind, each with its meaning.
+pub fn terms(kind: Kind) -> &'static [Term] {
+    match kind {
+        Kind::Verdict => &VERDICTS,
+        Kind::Path => &PATHS,
+        Kind::Class => &CLASSES,
+        Kind::Waker => &WAKERS,
+        Kind::Origin => &ORIGINS,
+        Kind::Distance => &DISTANCES,
+        Kind::Ledger => &LEDGER,
+        Kind::Category => &CATEGORIES,
+        Kind::Cause => &CAUSES,
+        Kind::Ipi => &IPIS,
+        Kind::Policy => &POLICIES,
+        Kind::Decision => &DECISIONS,
+        Kind::Role => &ROLES,
+        Kind::Better => &BETTER,
+        Kind::Reading => &READINGS,
+    }
+}
+
+/// What a word means, in a few words; nothing where it is not known.
 pub fn brief(terms: &'static [Term], word: &str) -> &'static str {
     terms
         .iter()
@@ -287,6 +315,17 @@ mod tests {
         let defined: Vec<&str> = terms.iter().map(|t| t.word).collect();
         assert_eq!(defined, words.into_iter().collect::<Vec<_>>());
         assert!(terms.iter().all(|t| t.brief.chars().count() <= 31));
+    }
+
+    /// The ledger's rows are printed with spaces, and written with underscores.
+    #[test]
+    fn every_kind_of_word_is_defined() {
+        for kind in Kind::ALL {
+            let words = kind.words();
+            let terms = terms(kind).iter().map(|t| t.word.replace([' ', '-'], "_"));
+            let expected = words.iter().map(|word| word.replace('-', "_"));
+            assert!(terms.eq(expected), "{kind:?}");
+        }
     }
 
     #[test]

@@ -1,0 +1,245 @@
+//! Which words there are, and what each may mean: the same word can stand in several enumerations.
+
+use crate::replay::words::{Class, IpiKind, LedgerRow, Origin, Path, Reading, Verdict, Waker};
+use crate::topology::Distance;
+
+/// An enumeration whose words can be explained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    Verdict,
+    Path,
+    Class,
+    Waker,
+    Origin,
+    Distance,
+    Ledger,
+    Category,
+    Cause,
+    Ipi,
+    Policy,
+    Decision,
+    Role,
+    Better,
+    Reading,
+}
+
+/// A word in one of its meanings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sense {
+    pub kind: Kind,
+    pub word: &'static str,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 15] = [
+        Kind::Verdict,
+        Kind::Path,
+        Kind::Class,
+        Kind::Waker,
+        Kind::Origin,
+        Kind::Distance,
+        Kind::Ledger,
+        Kind::Category,
+        Kind::Cause,
+        Kind::Ipi,
+        Kind::Policy,
+        Kind::Decision,
+        Kind::Role,
+        Kind::Better,
+        Kind::Reading,
+    ];
+
+    /// What is typed before a word to mean this kind alone, as in `path:local`.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Kind::Verdict => "verdict",
+            Kind::Path => "path",
+            Kind::Class => "class",
+            Kind::Waker => "waker",
+            Kind::Origin => "origin",
+            Kind::Distance => "distance",
+            Kind::Ledger => "ledger",
+            Kind::Category => "category",
+            Kind::Cause => "cause",
+            Kind::Ipi => "ipi",
+            Kind::Policy => "policy",
+            Kind::Decision => "decision",
+            Kind::Role => "role",
+            Kind::Better => "better",
+            Kind::Reading => "reading",
+        }
+    }
+
+    /// Its words, in the order of their codes.
+    pub fn words(self) -> Vec<&'static str> {
+        fn of<W: Copy>(all: &[W], word: fn(W) -> &'static str) -> Vec<&'static str> {
+            all.iter().map(|w| word(*w)).collect()
+        }
+        match self {
+            Kind::Verdict => of(Verdict::ALL, Verdict::as_str),
+            Kind::Path => of(Path::ALL, Path::as_str),
+            Kind::Class => of(Class::ALL, Class::as_str),
+            Kind::Waker => of(Waker::ALL, Waker::as_str),
+            Kind::Origin => of(Origin::ALL, Origin::as_str),
+            Kind::Distance => of(&Distance::ALL, Distance::as_str),
+            Kind::Ledger => of(LedgerRow::ALL, LedgerRow::as_str),
+            Kind::Category => CATEGORIES.to_vec(),
+            Kind::Cause => CAUSES.to_vec(),
+            Kind::Ipi => of(IpiKind::ALL, IpiKind::as_str),
+            Kind::Policy => POLICIES.to_vec(),
+            Kind::Decision => DECISIONS.to_vec(),
+            Kind::Role => ROLES.to_vec(),
+            Kind::Better => BETTER.to_vec(),
+            Kind::Reading => of(Reading::ALL, Reading::as_str),
+        }
+    }
+
+    /// The place of a word, which is its code.
+    pub fn code(self, word: &str) -> u8 {
+        let at = self.words().iter().position(|w| *w == word);
+        at.and_then(|at| u8::try_from(at).ok()).unwrap_or(u8::MAX)
+    }
+}
+
+const CATEGORIES: [&str; 7] = [
+    "running",
+    "transit",
+    "wait",
+    "interrupt",
+    "tlb_wait",
+    "blocked",
+    "unknown",
+];
+const CAUSES: [&str; 8] = [
+    "wakeup",
+    "fork_exec",
+    "newidle",
+    "periodic",
+    "active",
+    "affinity",
+    "numa",
+    "unknown",
+];
+const POLICIES: [&str; 7] = [
+    "zero-old",
+    "zero-new",
+    "halve-old",
+    "halve-new",
+    "loop-old",
+    "loop-new",
+    "kernel",
+];
+const DECISIONS: [&str; 4] = ["wide", "affine", "undecided", "warming-up"];
+const ROLES: [&str; 3] = ["1:N", "N:1", "ping-pong"];
+const BETTER: [&str; 3] = ["spread", "stack", "undecided"];
+
+/// A text that is no word, with words that are like it.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("--explain {}: there is no such word{}; words are:{}", ttwu_parsers::event::escape(.asked.as_bytes()), like(.near), all())]
+pub struct NoWord {
+    pub asked: String,
+    pub near: Vec<&'static str>,
+}
+
+fn like(near: &[&str]) -> String {
+    match near {
+        [] => String::new(),
+        near => format!("; like it: {}", near.join(", ")),
+    }
+}
+
+fn all() -> String {
+    let kinds = Kind::ALL.map(|kind| {
+        let words = kind.words().join(", ");
+        format!("\n  {:9} {words}", kind.key())
+    });
+    kinds.concat()
+}
+
+/// The meanings of a text: a word, or `KIND:WORD`.
+///
+/// # Errors
+/// A text that is neither, with what is like it.
+pub fn find(text: &str) -> Result<Vec<Sense>, NoWord> {
+    let asked = plain(text);
+    let senses = Kind::ALL.iter().flat_map(|kind| {
+        let words = kind.words().into_iter();
+        words.map(|word| Sense { kind: *kind, word })
+    });
+    let meant = |sense: &Sense| {
+        let word = plain(sense.word);
+        word == asked || format!("{}:{word}", sense.kind.key()) == asked
+    };
+    let found: Vec<Sense> = senses.filter(meant).collect();
+    match found.is_empty() {
+        true => Err(NoWord {
+            asked: text.to_owned(),
+            near: near(&asked),
+        }),
+        false => Ok(found),
+    }
+}
+
+/// Words are the same whether they are typed with `-`, `_` or a space, large or small.
+fn plain(text: &str) -> String {
+    text.trim().to_lowercase().replace(['_', ' '], "-")
+}
+
+/// Two words as far apart as this are alike no more.
+const ALIKE: f64 = 0.75;
+/// Most words that are proposed.
+const PROPOSED: usize = 4;
+
+fn near(asked: &str) -> Vec<&'static str> {
+    let asked = asked.rsplit(':').next().unwrap_or(asked);
+    let words = Kind::ALL.iter().flat_map(|kind| kind.words());
+    let mut alike: Vec<(f64, &'static str)> = words
+        .map(|word| (strsim::jaro_winkler(asked, &plain(word)), word))
+        .filter(|(alike, word)| *alike >= ALIKE || (asked.len() > 2 && plain(word).contains(asked)))
+        .collect();
+    alike.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    alike.dedup_by_key(|(_, word)| *word);
+    alike.truncate(PROPOSED);
+    alike.into_iter().map(|(_, word)| word).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_has_all_its_meanings() {
+        let kinds = |text: &str| {
+            find(text)
+                .unwrap()
+                .iter()
+                .map(|s| s.kind)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(kinds("stacked-prev"), [Kind::Verdict]);
+        assert_eq!(kinds("local"), [Kind::Path, Kind::Class]);
+        assert_eq!(kinds("class:local"), [Kind::Class]);
+        assert_eq!(kinds("Fast-Path"), [Kind::Class]);
+        assert_eq!(kinds("waiting-llc core"), [Kind::Ledger]);
+        assert_eq!(kinds("1:n"), [Kind::Role]);
+        assert!(kinds("unknown").len() > 6);
+    }
+
+    #[test]
+    fn what_is_no_word_is_told_what_is_like_it() {
+        let error = find("staked-prev").unwrap_err();
+        assert_eq!(error.near.first(), Some(&"stacked-prev"));
+        let text = error.to_string();
+        assert!(
+            text.contains("like it: stacked-prev") && text.contains("halve-new"),
+            "{text}"
+        );
+        assert!(find("qqq\u{1b}").unwrap_err().near.is_empty());
+        assert!(
+            !find("qqq\u{1b}")
+                .unwrap_err()
+                .to_string()
+                .contains('\u{1b}')
+        );
+    }
+}
