@@ -10,6 +10,8 @@ use ttwu::report::glossary;
 
 #[path = "cli/errors.rs"]
 mod errors;
+#[path = "cli/explain.rs"]
+mod explain;
 #[path = "cli/output.rs"]
 mod output;
 #[path = "cli/record.rs"]

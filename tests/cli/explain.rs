@@ -1,0 +1,250 @@
+//! `--explain`: every word, in fixtures and against `trace-cmd report`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use ttwu::attribute::explain::Kind;
+use ttwu::report::glossary;
+
+use super::{assert_narrow, bad, fixture, good, lab, lab_json};
+
+fn explained(name: &str, word: &str, more: &[&str]) -> String {
+    let trace = lab(name);
+    let args = ["analyze", "-q", "--explain", word].into_iter();
+    let args = args.chain(more.iter().copied());
+    good(args.chain(trace.iter().map(String::as_str)))
+}
+
+fn as_json(name: &str, word: &str, more: &[&str]) -> Value {
+    let more: Vec<&str> = more.iter().copied().chain(["--json"]).collect();
+    serde_json::from_str(&explained(name, word, &more)).expect("valid JSON")
+}
+
+/// Every word of every enumeration, as KIND:WORD.
+fn words() -> Vec<(Kind, &'static str, String)> {
+    let kinds = Kind::ALL.into_iter();
+    let words = kinds.flat_map(|kind| kind.words().into_iter().map(move |word| (kind, word)));
+    let named = words.map(|(kind, word)| (kind, word, format!("{}:{word}", kind.key())));
+    named.collect()
+}
+
+fn squeezed(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn every_word_is_explained() {
+    for (kind, word, typed) in words() {
+        let text = explained("udp-queue", &typed, &[]);
+        assert_narrow(&text);
+        let at = kind.words().iter().position(|w| *w == word);
+        let term = at.and_then(|at| glossary::terms(kind).get(at));
+        let meaning = squeezed(term.expect("a term").meaning);
+        assert!(squeezed(&text).contains(&meaning), "{typed}\n{text}");
+        assert!(text.contains("Computed with"), "{typed}\n{text}");
+    }
+}
+
+#[test]
+fn explanations_fit_their_schema() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/explain.schema.json");
+    let schema = fs::read_to_string(path).expect("the schema is there");
+    let schema: Value = serde_json::from_str(&schema).expect("valid JSON");
+    let validator = jsonschema::validator_for(&schema).expect("a sound schema");
+    let valid = |report: &Value, of: &str| {
+        let errors: Vec<String> = validator
+            .iter_errors(report)
+            .map(|e| format!("{}: {e}", e.instance_path()))
+            .collect();
+        assert!(errors.is_empty(), "{of}: {}", errors.join("\n"));
+    };
+    for word in ["unknown", "local", "transit", "running", "idle", "1:N"] {
+        valid(&as_json("udp-queue", word, &[]), word);
+    }
+    valid(&as_json("stack", "prev", &["--affinity", "any"]), "any");
+    let mut broken = as_json("udp-queue", "queued-ipi", &[]);
+    broken["senses"][0]["rows"]["examples"][0]["events"][0]["surprise"] = 1.into();
+    assert!(!validator.is_valid(&broken));
+}
+
+/// The rows of a word are as many as the report counts, whatever is selected.
+#[test]
+fn explanations_count_what_the_report_counts() {
+    for (name, more) in [
+        ("messaging", &[][..]),
+        ("pair-xllc", &["--from", "100ms", "--to", "-100ms"][..]),
+        ("udp-queue", &["--cpu", "0-3", "--task", "lab-*"][..]),
+        ("stack", &["--affinity", "seen"][..]),
+    ] {
+        let report = lab_json(name, more);
+        for (kind, word, typed) in words() {
+            let counted = match kind {
+                Kind::Verdict => &report["waits"]["by_verdict"][word]["count"],
+                Kind::Origin => &report["waits"]["by_origin"][word]["count"],
+                Kind::Path => &report["wakeups"]["by_path"][word],
+                Kind::Class => &report["wakeups"]["by_class"][word],
+                Kind::Waker => &report["wakeups"]["by_waker"][word],
+                Kind::Distance => &report["wakeups"]["by_distance"]["waker_chosen"][word],
+                _ => continue,
+            };
+            let found = as_json(name, &typed, more);
+            let rows = &found["senses"][0]["rows"];
+            let of = match kind {
+                Kind::Verdict | Kind::Origin => &report["waits"]["count"],
+                _ => &report["wakeups"]["total"],
+            };
+            assert_eq!(&rows["of"], of, "{name} {typed}");
+            match counted.is_object() {
+                true => assert_eq!(&rows["count"], counted, "{name} {typed}"),
+                false => {
+                    let mut readings = rows["count"].as_object().expect("readings").values();
+                    assert!(readings.all(|n| n == counted), "{name} {typed}: {rows}");
+                }
+            }
+            let examples = rows["examples"].as_array().expect("examples").len() as u64;
+            let most = ["seen", "any"].map(|r| rows["count"][r].as_u64().unwrap_or(0));
+            assert_eq!(examples, most[0].max(most[1]).min(3), "{name} {typed}");
+        }
+    }
+}
+
+/// The largest comes first, and each example has the word.
+#[test]
+fn examples_are_the_largest_and_have_the_word() {
+    let found = as_json("messaging", "path:queued-ipi", &[]);
+    let report = lab_json("messaging", &[]);
+    let rows = &found["senses"][0]["rows"];
+    let examples = rows["examples"].as_array().expect("examples");
+    let sizes: Vec<i64> = examples
+        .iter()
+        .map(|example| {
+            assert_eq!(example["row"]["path"], "queued-ipi");
+            example["row"]["latency_ns"].as_i64().expect("a latency")
+        })
+        .collect();
+    assert_eq!(
+        sizes.first().copied(),
+        report["wakeups"]["latency_by_path_ns"]["queued-ipi"]["max"].as_i64()
+    );
+    assert!(sizes.is_sorted_by(|a, b| a >= b), "{sizes:?}");
+    let again = as_json("messaging", "path:queued-ipi", &[]);
+    assert_eq!(again, found);
+}
+
+/// A trace-cmd line's stamp, CPU and event.
+type Place = (String, u32, String);
+
+/// What `trace-cmd report` prints of a trace, without its plugins: fields by event. Events of one name on one CPU at one
+/// stamp follow each other.
+fn judge(path: &Path) -> Option<BTreeMap<Place, Vec<BTreeMap<String, String>>>> {
+    let output = Command::new("trace-cmd")
+        .args(["report", "-t", "-N", "-i"])
+        .arg(path)
+        .output();
+    let Ok(output) = output else {
+        eprintln!("skipped: trace-cmd is not installed");
+        return None;
+    };
+    let mut events: BTreeMap<Place, Vec<BTreeMap<String, String>>> = BTreeMap::new();
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        let mut words = line.split_whitespace();
+        let (Some(_), Some(cpu), Some(ts), Some(name)) =
+            (words.next(), words.next(), words.next(), words.next())
+        else {
+            continue;
+        };
+        let cpu = cpu.trim_matches(['[', ']']).parse();
+        let (Ok(cpu), Some(name)) = (cpu, name.strip_suffix(':')) else {
+            continue;
+        };
+        let fields = words.filter_map(|word| word.split_once('='));
+        let fields = fields.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let place = (ts.trim_end_matches(':').to_owned(), cpu, name.to_owned());
+        events.entry(place).or_default().push(fields.collect());
+    }
+    Some(events)
+}
+
+/// Numbers are compared as such: `target_cpu=005` is CPU 5.
+fn alike(a: &str, b: &str) -> bool {
+    match (a.parse::<i64>(), b.parse::<i64>()) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => a == b,
+    }
+}
+
+#[test]
+fn the_events_of_examples_are_those_of_trace_cmd() {
+    let words = [
+        "verdict", "path", "class", "origin", "distance", "ledger", "cause", "ipi",
+    ];
+    let mut compared = 0;
+    for name in ["udp-queue", "messaging", "pair-xllc"] {
+        let Some(events) = judge(&fixture(&format!("lab/{name}/trace.dat"))) else {
+            return;
+        };
+        for (kind, _, typed) in self::words() {
+            if !words.contains(&kind.key()) {
+                continue;
+            }
+            let found = as_json(name, &typed, &[]);
+            let examples = found["senses"][0]["rows"]["examples"].as_array();
+            let shown = examples.into_iter().flatten();
+            for event in shown.flat_map(|e| e["events"].as_array().expect("events")) {
+                let ns = event["ts_ns"].as_i64().expect("a stamp");
+                let stamp = format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
+                let cpu = event["cpu"].as_u64().expect("a CPU") as u32;
+                let event_name = event["event"].as_str().expect("a name");
+                let place = (stamp, cpu, event_name.to_owned());
+                let there = events.get(&place);
+                let there = there.unwrap_or_else(|| panic!("{name} {typed}: no {place:?}"));
+                let fields = event["fields"].as_object().expect("fields");
+                let same = |theirs: &BTreeMap<String, String>| {
+                    fields.iter().all(|(key, ours)| {
+                        let theirs = theirs.get(key).map_or("", String::as_str);
+                        // It prints this event in words.
+                        event_name == "tlb_flush" || alike(ours.as_str().unwrap_or(""), theirs)
+                    })
+                };
+                assert!(there.iter().any(same), "{name}: {event}\n{there:?}");
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 500, "{compared}");
+}
+
+#[test]
+fn a_word_that_is_none_is_refused_with_those_there_are() {
+    let trace = lab("stack");
+    let trace = trace.iter().map(String::as_str);
+    let error = bad(
+        1,
+        ["analyze", "--explain", "staked-prev"]
+            .into_iter()
+            .chain(trace),
+    );
+    assert!(
+        error.contains("like it: stacked-prev")
+            && error.contains("verdict")
+            && error.contains("halve-new"),
+        "{error}"
+    );
+}
+
+/// Without a topology, in a perf.data, and where a word does not occur.
+#[test]
+fn what_does_not_occur_is_said() {
+    let path = fixture("perf-data/perf.sched-record.data");
+    let args = |word| ["analyze", "-q", "--explain", word].map(str::to_owned);
+    let explain = |word| {
+        let text = good(args(word).into_iter().chain([path.display().to_string()]));
+        assert_narrow(&text);
+        text
+    };
+    assert!(explain("recorder").contains("In this trace: none of"));
+    assert!(explain("preempted").contains("sched_switch"));
+}
