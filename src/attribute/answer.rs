@@ -309,6 +309,22 @@ pub struct PairFacts {
     /// `spread`, `stack` or `undecided`.
     pub stack_or_spread: &'static str,
     pub stack_or_spread_why: String,
+    /// The wait to look at: the one that lost most, or lasted longest.
+    pub worst_wait: Known<Moment>,
+}
+
+/// A wait to look at. `--from` and `--to` around it limit the report to it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Moment {
+    pub start_ns: i64,
+    pub end_ns: i64,
+    /// The CPU on which it ended.
+    pub cpu: u32,
+    /// The part of it in the window.
+    pub wait_ns: i64,
+    /// Under the reading `any` if that was asked for.
+    pub lost_ns: i64,
+    pub verdict: Readings<&'static str>,
 }
 
 /// The CPU on which both tasks of a pair ran and were queued, and no other, from some time on to the trace's end.
@@ -332,6 +348,8 @@ pub struct TaskFacts {
     pub wakeups_received: u64,
     pub migrations: u64,
     pub latency_ns: Known<Quantiles>,
+    /// The wait to look at: the one that lost most, or lasted longest.
+    pub worst_wait: Known<Moment>,
 }
 
 #[derive(Debug, Clone, Serialize)]

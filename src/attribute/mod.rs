@@ -20,6 +20,7 @@ mod idle_search;
 mod ipis;
 mod ledger;
 mod migrations;
+mod moments;
 mod pair_waits;
 mod pairs;
 mod processes;

@@ -6,10 +6,11 @@ use polars::prelude::*;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
-use super::answer::{ByWord, Known, PairFacts};
+use super::answer::{ByWord, Known, Moment, PairFacts};
 use super::blocks::{Block, NO_NUMBER, NO_TIME};
 use super::durations::Durations;
 use super::ledger::with_llcs;
+use super::moments;
 use super::pair_waits::{self, PairWaits, Slots};
 use super::scope::{Scope, is_member, members};
 use super::stack_spread::{self, Machine, Samples};
@@ -49,9 +50,11 @@ pub fn pairs(scope: &Scope) -> PolarsResult<Vec<PairFacts>> {
     let names = names(scope, &worst)?;
     let machine = Machine::measure(scope)?;
     let waits = pair_waits::of_pairs(scope, &slots(&worst), &pids(&worst, &names))?;
+    let moments = moments::of_pairs(scope, &slots(&worst))?;
+    let waits = waits.into_par_iter().zip(moments);
     let facts = worst.par_iter().zip(seen.into_par_iter().zip(waits));
     Ok(facts
-        .map(|(worst, (seen, waits))| facts_of(scope, worst, seen, &waits, &names, &machine))
+        .map(|(worst, (seen, waits))| facts_of(scope, worst, seen, waits, &names, &machine))
         .collect())
 }
 
@@ -353,7 +356,7 @@ fn facts_of(
     scope: &Scope,
     worst: &Worst,
     mut seen: Seen,
-    waits: &PairWaits,
+    (waits, worst_wait): (PairWaits, Known<Moment>),
     names: &Names,
     machine: &Machine,
 ) -> PairFacts {
@@ -385,6 +388,7 @@ fn facts_of(
         cost_of_spreading_ns: judgement.cost_ns,
         stack_or_spread: judgement.word,
         stack_or_spread_why: judgement.why,
+        worst_wait,
     }
 }
 

@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 use super::answer::TaskFacts;
 use super::blocks::{NO_NUMBER, NO_TIME};
 use super::durations::Durations;
+use super::moments;
 use super::scope::{Scope, lost_column};
 use super::wakeups::{known, lacking};
 use crate::replay::words::{Pair, Reading};
@@ -40,8 +41,9 @@ pub fn tasks(scope: &Scope) -> PolarsResult<Vec<TaskFacts>> {
         .collect()?;
     let ids: Vec<u32> = frame.column("task")?.u32()?.iter().flatten().collect();
     let mut latencies = latencies(scope, &ids)?;
+    let worst_waits = moments::of_tasks(scope, &ids)?;
     let mut tasks = Vec::with_capacity(ids.len());
-    for (row, id) in ids.iter().enumerate() {
+    for (row, (id, worst_wait)) in ids.iter().zip(worst_waits).enumerate() {
         let ns = |name: &str| ns_at(&frame, name, row);
         let count = |name: &str| count_at(&frame, name, row);
         let lost_ns = Pair([ns("lost_seen_ns")?, ns("lost_any_ns")?]);
@@ -65,6 +67,7 @@ pub fn tasks(scope: &Scope) -> PolarsResult<Vec<TaskFacts>> {
             latency_ns: known(own.quantiles(), || {
                 lacking(scope, &["sched_waking", "sched_switch"])
             }),
+            worst_wait,
         });
     }
     Ok(tasks)

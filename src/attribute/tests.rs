@@ -599,3 +599,43 @@ fn sections_say_what_they_cover() {
     let nothing = Rig::new(|_| {}).answer(&Selection::default());
     assert_eq!(nothing.wakeups.coverage, 1.0);
 }
+
+/// The wait that lost most is the one to look at, be another longer; a pair's is one that its wakeups began.
+#[test]
+fn the_wait_to_look_at() {
+    let of_pair = |origin, start_ns, wait_ns, lost_ns| WaitRow {
+        start_ns,
+        end_ns: Some(start_ns + wait_ns),
+        last_cpu: 3,
+        waker: Some(TaskId(0)),
+        ..wait(
+            origin,
+            [Verdict::Saturated, Verdict::Prev],
+            wait_ns,
+            lost_ns,
+        )
+    };
+    let rig = Rig::new(|sink| {
+        let waits = [
+            of_pair(Origin::Wakeup, 200, 50, [0, 10]),
+            of_pair(Origin::Wakeup, 300, 40, [0, 20]),
+            of_pair(Origin::Wakeup, 400, 40, [0, 20]),
+            of_pair(Origin::Preempted, 500, 90, [0, 80]),
+        ];
+        let tasks = [task(0, 10, "waker"), task(1, 20, "wakee")];
+        fill(sink, &wakeups()[..1], &waits, &tasks);
+    });
+    let answer = rig.answer(&Selection::default());
+    let of_pair = answer.pairs[0].worst_wait.value().expect("a wait");
+    assert_eq!(
+        (of_pair.start_ns, of_pair.end_ns, of_pair.lost_ns),
+        (300, 340, 20)
+    );
+    assert_eq!(of_pair.verdict, both("saturated", "prev"));
+    let wakee = answer.tasks.iter().find(|task| task.pid == 20);
+    let of_wakee = wakee.and_then(|task| task.worst_wait.value());
+    let of_wakee = of_wakee.expect("a wait");
+    assert_eq!((of_wakee.start_ns, of_wakee.cpu), (500, 3));
+    let waker = answer.tasks.iter().find(|task| task.pid == 10);
+    assert!(waker.expect("the waker").worst_wait.value().is_none());
+}

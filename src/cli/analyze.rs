@@ -13,7 +13,8 @@ use crate::attribute::{self, Selection};
 use crate::pipeline::{self, Prepared, RunOptions, TimePoint};
 use crate::replay::Counts;
 use crate::replay::units::Work;
-use crate::report::{self, glossary, json, terminal};
+use crate::report::terminal::{self, Section, View};
+use crate::report::{self, glossary, json};
 use crate::tables::{Budget, Builders, TableSet, Tables};
 
 /// Tasks and pairs that are listed where `--top` is not given.
@@ -106,6 +107,14 @@ pub struct Analyze {
     #[arg(long, value_name = "NAME")]
     instance: Option<String>,
 
+    /// Print every section in full, however long
+    #[arg(long, conflicts_with = "json")]
+    all: bool,
+
+    /// Print only these sections, in full
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = clap::builder::ValueParser::new(values::section), conflicts_with_all = ["json", "all"])]
+    section: Vec<Section>,
+
     /// Say what a word of the report means, how it was computed, and show examples with their events
     ///
     /// WORD is a verdict, path, class, distance, origin, ledger row, category of the critical path, cause of a migration,
@@ -177,6 +186,14 @@ impl Analyze {
         }
     }
 
+    fn view(&self) -> View {
+        match (self.all, self.section.as_slice()) {
+            (true, _) => View::All,
+            (false, []) => View::Short,
+            (false, sections) => View::Only(sections.to_vec()),
+        }
+    }
+
     fn top(&self) -> usize {
         let default = if self.json {
             TOP_OF_JSON
@@ -192,7 +209,7 @@ impl Analyze {
         tables.leave();
         Ok(match self.json {
             true => json::render(&answer)?,
-            false => terminal::render(&answer, self.top()),
+            false => terminal::render(&answer, self.top(), &self.view()),
         })
     }
 

@@ -8,6 +8,7 @@ use crate::pipeline::TimePoint;
 use crate::replay::model::parse_version;
 use crate::replay::units::Work;
 use crate::replay::words::Reading;
+use crate::report::terminal::Section;
 
 /// What all time options understand.
 const TIME_FORMS: &str = "a time is 14.731161 (seconds on the trace's clock, as perf script and trace-cmd print \
@@ -47,6 +48,15 @@ pub fn time(text: &str) -> Result<TimePoint, String> {
         ("-", _) => TimePoint::BeforeEnd(ns),
         ("+", _) | (_, Some(_)) => TimePoint::AfterStart(ns),
         _ => TimePoint::At(ns),
+    })
+}
+
+/// A section of the report.
+pub fn section(text: &str) -> Result<Section, String> {
+    let found = Section::ALL.into_iter().find(|s| s.as_str() == text);
+    found.ok_or_else(|| {
+        let names = Section::ALL.map(Section::as_str).join(", ");
+        format!("sections are {names}")
     })
 }
 

@@ -8,6 +8,7 @@ mod headline;
 pub mod info;
 pub mod json;
 mod ledger;
+mod moments;
 mod table;
 pub mod terminal;
 pub mod throughput;

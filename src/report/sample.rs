@@ -214,6 +214,7 @@ fn pair(waker: &str, wakee: &str) -> PairFacts {
         cost_of_spreading_ns: Known::unknown("fewer than 30 samples"),
         stack_or_spread: "undecided",
         stack_or_spread_why: "fewer than 30 samples".to_owned(),
+        worst_wait: moment(),
     }
 }
 
@@ -230,7 +231,19 @@ fn task(name: &str) -> TaskFacts {
         wakeups_received: 1_234_567,
         migrations: 1_234_567,
         latency_ns: latency(1),
+        worst_wait: moment(),
     }
+}
+
+fn moment() -> Known<Moment> {
+    Known::Value(Moment {
+        start_ns: 1_234_567_123_456_789,
+        end_ns: 1_234_567_223_456_789,
+        cpu: 4095,
+        wait_ns: 100_000_000,
+        lost_ns: 99_000_000,
+        verdict: two("no-selection", "kthread-stack"),
+    })
 }
 
 fn fitness() -> Fitness {

@@ -1,38 +1,214 @@
-//! The report for people: the largest loss in a sentence, then the tables it comes from, within a screen.
+//! The report for people: the answer first, in sentences and in the tables of where the time went, then the evidence.
+//!
+//! What is printed by default fits a screen or little more; [`View`] asks for all of it, or for single sections.
 
 use super::table::{FAINT, HEADING, push_line, push_paragraph};
 use super::units::{count, counted, duration, percent};
-use super::{headline, ledger, waits, wakeups, worst};
+use super::{headline, ledger, moments, waits, wakeups, worst};
 use crate::attribute::answer::{Answer, Known, RecorderFacts};
 
 /// Lines of a screen: what could not be known takes the room that the tables leave.
 const SCREEN: usize = 48;
+/// Most lines of the short report.
+const MOST_LINES: usize = 60;
+/// Lines behind the tables: what could not be known, and where there is more.
+const TAIL: usize = 3 + LIMIT_LINES;
 /// Lines that are left for what could not be known, at least; the rest is in the JSON report.
 const LIMIT_LINES: usize = 3;
+/// Times to look at in the short report.
+const MOMENTS: usize = 3;
+
+/// A part of the report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Section {
+    Ledger,
+    Waits,
+    Wakeups,
+    Tasks,
+    Pairs,
+    Moments,
+    Limits,
+}
+
+impl Section {
+    pub const ALL: [Section; 7] = [
+        Section::Ledger,
+        Section::Waits,
+        Section::Wakeups,
+        Section::Tasks,
+        Section::Pairs,
+        Section::Moments,
+        Section::Limits,
+    ];
+
+    /// What is typed to have it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Section::Ledger => "ledger",
+            Section::Waits => "waits",
+            Section::Wakeups => "wakeups",
+            Section::Tasks => "tasks",
+            Section::Pairs => "pairs",
+            Section::Moments => "moments",
+            Section::Limits => "limits",
+        }
+    }
+
+    /// Puts it behind `out`, with everything that belongs to it.
+    fn push(self, answer: &Answer, top: usize, out: &mut String) {
+        match self {
+            Section::Ledger => push_ledger(answer, out),
+            Section::Waits => waits::push(&answer.waits, out),
+            Section::Wakeups => {
+                wakeups::push_paths(&answer.wakeups, out);
+                wakeups::push_distances(&answer.wakeups, out);
+                wakeups::push_facts(&answer.wakeups, out);
+                wakeups::push_probed(&answer.wakeups, out);
+            }
+            Section::Tasks => worst::push_tasks(first(&answer.tasks, top), out),
+            Section::Pairs => worst::push_pairs(first(&answer.pairs, top), out),
+            Section::Moments => moments::push(answer, top, out),
+            Section::Limits => push_limits(answer, usize::MAX, out),
+        }
+    }
+}
+
+/// What is printed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum View {
+    /// The answer, and the evidence in short.
+    Short,
+    /// Every section in full.
+    All,
+    /// These sections in full.
+    Only(Vec<Section>),
+}
 
 /// Lays the report out, at most 80 columns wide, with ANSI styles. `top` limits the worst tasks and pairs.
-pub fn render(answer: &Answer, top: usize) -> String {
+pub fn render(answer: &Answer, top: usize, view: &View) -> String {
     let mut out = String::new();
     push_paragraph(&mut out, "", &about(answer), Some(FAINT));
-    push_paragraph(&mut out, "", &headline::sentence(answer), Some(HEADING));
-    out.push('\n');
-    ledger::push(&answer.ledger, &mut out);
-    if let Known::Value(recorder) = &answer.trace.recorder {
-        push_recorder(recorder, &mut out);
+    if let View::Only(sections) = view {
+        push_sections(sections, answer, top, &mut out);
+        return out;
     }
-    out.push('\n');
-    waits::push(&answer.waits, &mut out);
-    out.push('\n');
-    wakeups::push_paths(&answer.wakeups, &mut out);
-    wakeups::push_distances(&answer.wakeups, &mut out);
-    wakeups::push_facts(&answer.wakeups, &mut out);
-    wakeups::push_probed(&answer.wakeups, &mut out);
-    out.push('\n');
-    worst::push_tasks(answer.tasks.get(..top).unwrap_or(&answer.tasks), &mut out);
-    worst::push_pairs(answer.pairs.get(..top).unwrap_or(&answer.pairs), &mut out);
-    let room = SCREEN.saturating_sub(out.lines().count());
-    push_limits(answer, room, &mut out);
+    push_paragraph(&mut out, "", &headline::sentence(answer), Some(HEADING));
+    match view {
+        View::Short => push_short(answer, top, &mut out),
+        _ => push_sections(&Section::ALL, answer, top, &mut out),
+    }
     out
+}
+
+fn push_sections(sections: &[Section], answer: &Answer, top: usize, out: &mut String) {
+    for section in sections {
+        let mut text = String::new();
+        section.push(answer, top, &mut text);
+        if !text.is_empty() {
+            out.push('\n');
+            out.push_str(text.trim_start_matches('\n'));
+        }
+    }
+}
+
+/// A part of the short report.
+struct Block {
+    section: Section,
+    text: String,
+    /// Where there is no room for all, the highest goes first.
+    rank: u8,
+    /// A blank line stands before it.
+    apart: bool,
+}
+
+/// What the short report shows of each section, in its order.
+fn blocks(answer: &Answer, top: usize) -> Vec<Block> {
+    let block = |section, rank, apart, push: &dyn Fn(&mut String)| {
+        let mut text = String::new();
+        push(&mut text);
+        Block {
+            section,
+            text,
+            rank,
+            apart,
+        }
+    };
+    let wakeups = &answer.wakeups;
+    let blocks = [
+        block(Section::Ledger, 0, true, &|out| push_ledger(answer, out)),
+        block(Section::Waits, 1, true, &|out| {
+            waits::push(&answer.waits, out)
+        }),
+        block(Section::Wakeups, 3, true, &|out| {
+            wakeups::push_paths(wakeups, out);
+        }),
+        block(Section::Wakeups, 10, false, &|out| {
+            wakeups::push_distances_briefly(wakeups, out);
+        }),
+        block(Section::Wakeups, 12, false, &|out| {
+            wakeups::push_facts(wakeups, out);
+            wakeups::push_probed(wakeups, out);
+        }),
+        block(Section::Tasks, 9, true, &|out| {
+            worst::push_tasks(first(&answer.tasks, top), out);
+        }),
+        block(Section::Pairs, 2, false, &|out| {
+            worst::push_pairs(first(&answer.pairs, top), out);
+        }),
+        block(Section::Moments, 4, false, &|out| {
+            moments::push(answer, MOMENTS.min(top), out);
+        }),
+    ];
+    let blocks = blocks.into_iter();
+    blocks.filter(|block| !block.text.is_empty()).collect()
+}
+
+/// The tables of where the time went, then the evidence, as much of it as there is room for.
+fn push_short(answer: &Answer, top: usize, out: &mut String) {
+    let mut blocks = blocks(answer, top);
+    let head = out.lines().count();
+    let mut left_out: Vec<&str> = Vec::new();
+    while head + lines(&blocks) + TAIL > MOST_LINES
+        && let Some(last) = (0..blocks.len()).max_by_key(|&at| blocks[at].rank)
+    {
+        let name = blocks.remove(last).section.as_str();
+        if !left_out.contains(&name) {
+            left_out.push(name);
+        }
+    }
+    let mut apart = false;
+    for block in &blocks {
+        apart |= block.apart;
+        if std::mem::take(&mut apart) {
+            out.push('\n');
+        }
+        out.push_str(&block.text);
+    }
+    let room = SCREEN.saturating_sub(out.lines().count());
+    push_limits(answer, room, out);
+    if !left_out.is_empty() {
+        let more = format!("There is more: --section {}, or --all.", left_out.join(","));
+        push_paragraph(out, "", &more, Some(FAINT));
+    }
+}
+
+/// How many lines blocks take.
+fn lines(blocks: &[Block]) -> usize {
+    let lines = blocks.iter();
+    lines
+        .map(|block| block.text.lines().count() + usize::from(block.apart))
+        .sum()
+}
+
+fn first<T>(of: &[T], top: usize) -> &[T] {
+    of.get(..top).unwrap_or(of)
+}
+
+fn push_ledger(answer: &Answer, out: &mut String) {
+    ledger::push(&answer.ledger, out);
+    if let Known::Value(recorder) = &answer.trace.recorder {
+        push_recorder(recorder, out);
+    }
 }
 
 /// What was analysed, in a line.
@@ -132,7 +308,7 @@ mod tests {
     use super::*;
 
     fn plain(answer: &Answer) -> String {
-        anstream::adapter::strip_str(&render(answer, 3)).to_string()
+        anstream::adapter::strip_str(&render(answer, 3, &View::Short)).to_string()
     }
 
     /// The fullest answer there can be is longer than a screen, but not by more than its tables need.
@@ -141,6 +317,7 @@ mod tests {
         let text = plain(&answer());
         let lines = text.lines().count();
         assert!(lines <= SCREEN + 12, "{lines} lines\n{text}");
+        assert!(text.contains("There is more: --section "), "{text}");
     }
 
     #[test]

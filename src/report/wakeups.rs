@@ -59,6 +59,33 @@ fn paths(wakeups: &Wakeups) -> (Counted, Counted) {
     }
 }
 
+/// Puts wakeups by the distance from waker to chosen CPU behind `out`, in a line or two.
+pub fn push_distances_briefly(wakeups: &Wakeups, out: &mut String) {
+    let counts = &wakeups.by_distance.waker_chosen;
+    let latency = &wakeups.latency_by_distance_ns.waker_chosen;
+    let there = Distance::ALL.map(Distance::as_str).into_iter();
+    let there = there.filter(|distance| of(counts, distance) > 0);
+    let told: Vec<String> = there
+        .map(|distance| {
+            let count = short_count(of(counts, distance));
+            match latency.get(distance).and_then(Known::value) {
+                Some(q) => format!("{distance} {count} {}", short_duration(q.p50)),
+                None => format!("{distance} {count}"),
+            }
+        })
+        .collect();
+    match counts.values().sum::<u64>() {
+        0 => {}
+        all if of(counts, Distance::Unknown.as_str()) == all => {
+            push_line(out, "  distances are unknown without a topology", None);
+        }
+        _ => {
+            let text = format!("waker to chosen CPU, p50: {}", told.join(", "));
+            push_paragraph(out, "  ", &text, None);
+        }
+    }
+}
+
 /// Columns of a distance's name, of a count and of a duration.
 const NAME: u16 = 8;
 const NUMBER: u16 = 5;

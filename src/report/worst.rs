@@ -1,9 +1,10 @@
 //! The worst tasks and pairs as tables.
 
-use super::table::{Column, Lines};
-use super::units::{duration, short_count, short_percent};
+use super::table::{Column, Lines, push_paragraph};
+use super::units::{duration, percent, short_count, short_percent, stamp};
 use super::{Columns, headings, lost, most};
-use crate::attribute::answer::{Known, PairFacts, Quantiles, TaskFacts};
+use crate::attribute::answer::{Known, PairFacts, Quantiles, Readings, TaskFacts};
+use crate::replay::words::Verdict;
 
 /// Columns of a task's name, alone and in a pair; the kernel's names have 15 bytes.
 const NAME: u16 = 16;
@@ -80,6 +81,62 @@ pub fn push_pairs(pairs: &[PairFacts], out: &mut String) {
         lines.row(cells);
     }
     lines.push_to(out);
+    push_together(pairs, out);
+}
+
+/// Says of pairs that were on one CPU only from some time on what that means for their waits.
+fn push_together(pairs: &[PairFacts], out: &mut String) {
+    let mut told: Vec<(i32, i32)> = Vec::new();
+    for pair in pairs {
+        // The same two in the other direction are not told again.
+        if told.contains(&(pair.wakee_pid, pair.waker_pid)) {
+            continue;
+        }
+        if let Some(text) = together(pair) {
+            push_paragraph(out, "  ", &text, None);
+            told.push((pair.waker_pid, pair.wakee_pid));
+        }
+    }
+}
+
+/// A part of a pair's waiting after wakeups that is worth a sentence.
+const WORTH: f64 = 0.05;
+
+/// Where both tasks were seen on one CPU only, their waits there are stacked if they might have left it, and no CPU's
+/// fault if not.
+fn together(pair: &PairFacts) -> Option<String> {
+    let one = pair.one_cpu?;
+    let share = |words: &[Verdict], reading: fn(Readings<i64>) -> Option<i64>| {
+        let of = words
+            .iter()
+            .filter_map(|word| pair.by_verdict.get(word.as_str()));
+        let ns: i64 = of.filter_map(|facts| reading(facts.wait_ns)).sum();
+        ns as f64 / pair.wait_ns.max(1) as f64
+    };
+    let stacked = [Verdict::StackedPrev, Verdict::StackedPull];
+    let (seen, any) = (share(&stacked, |r| r.seen), share(&stacked, |r| r.any));
+    let bound = share(&[Verdict::Affinity], |r| r.any.or(r.seen));
+    let meaning = if any.max(seen) >= WORTH {
+        format!(
+            "of the wait after these wakeups {} was stacked beside idle CPUs if they might have left it (any), {} if not (seen)",
+            percent(any),
+            percent(seen)
+        )
+    } else if bound >= WORTH {
+        format!(
+            "they might run nowhere else, so that {} of the wait after these wakeups is affinity's",
+            percent(bound)
+        )
+    } else {
+        return None;
+    };
+    Some(format!(
+        "{} and {} both ran on CPU {} alone from {} on: {meaning}.",
+        pair.waker,
+        pair.wakee,
+        one.cpu,
+        stamp(one.since_ns),
+    ))
 }
 
 /// Wakeups stacked on the waker; 0 where that is not known.

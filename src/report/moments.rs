@@ -1,0 +1,117 @@
+//! Times to look at: the worst waits of the worst pairs and tasks, ready for `--from` and `--to`.
+
+use super::table::{HEADING, push_line, push_paragraph};
+use super::units::duration;
+use crate::attribute::answer::{Answer, Moment};
+
+/// Puts the first few behind `out`.
+pub fn push(answer: &Answer, most: usize, out: &mut String) {
+    let moments = moments(answer, most);
+    if moments.is_empty() {
+        return;
+    }
+    push_line(out, "Times to look at", Some(HEADING));
+    for (name, moment) in moments {
+        let first = format!(
+            "  --from {} --to {}  ",
+            micros(moment.start_ns.div_euclid(1_000)),
+            micros(moment.end_ns.saturating_add(999).div_euclid(1_000))
+        );
+        push_paragraph_hanging(out, &first, &told(&name, moment));
+    }
+}
+
+/// A moment that a pair and a task share is not told twice.
+fn moments(answer: &Answer, most: usize) -> Vec<(String, &Moment)> {
+    let pairs = answer.pairs.iter().filter_map(|pair| {
+        let name = format!("{} {}", pair.wakee, pair.wakee_pid);
+        Some((name, pair.worst_wait.value()?))
+    });
+    let tasks = answer.tasks.iter().filter_map(|task| {
+        let name = format!("{} {}", task.name, task.pid);
+        Some((name, task.worst_wait.value()?))
+    });
+    let mut found: Vec<(String, &Moment)> = Vec::new();
+    for (name, moment) in pairs.chain(tasks) {
+        let known = |(_, other): &(String, &Moment)| {
+            (other.start_ns, other.cpu) == (moment.start_ns, moment.cpu)
+        };
+        if !found.iter().any(known) {
+            found.push((name, moment));
+        }
+    }
+    found.sort_by_key(|(_, m)| std::cmp::Reverse((m.lost_ns, m.wait_ns)));
+    found.truncate(most);
+    found
+}
+
+fn told(name: &str, moment: &Moment) -> String {
+    let mut verdicts: Vec<&str> = super::given(moment.verdict).collect();
+    verdicts.dedup();
+    format!(
+        "{name} {} CPU {} {}",
+        duration(moment.wait_ns),
+        moment.cpu,
+        verdicts.join(" or ")
+    )
+}
+
+/// Seconds of so many microseconds: what `perf script` and `trace-cmd report` print.
+fn micros(of: i64) -> String {
+    let sign = if of < 0 { "-" } else { "" };
+    let size = of.unsigned_abs();
+    format!("{sign}{}.{:06}", size / 1_000_000, size % 1_000_000)
+}
+
+/// Puts a text behind what stands before it if that leaves room for it, else on lines of its own.
+fn push_paragraph_hanging(out: &mut String, first: &str, text: &str) {
+    let width = first.chars().count() + text.chars().count();
+    let wide = |c: char| c > '\u{2fff}';
+    if width <= super::WIDTH && !text.contains(wide) {
+        push_line(out, &format!("{first}{text}"), None);
+    } else {
+        push_line(out, first.trim_end(), None);
+        push_paragraph(out, "    ", text, None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::answer;
+    use super::*;
+    use crate::attribute::answer::Known;
+
+    #[test]
+    fn times_enclose_the_worst_waits_and_none_is_told_twice() {
+        let mut answer = answer();
+        let moment = |start_ns, lost_ns| {
+            Known::Value(Moment {
+                start_ns,
+                end_ns: start_ns + 2_500,
+                cpu: 3,
+                wait_ns: 2_500,
+                lost_ns,
+                verdict: super::super::sample::same("prev"),
+            })
+        };
+        answer.pairs.truncate(1);
+        answer.tasks.truncate(2);
+        answer.pairs[0].worst_wait = moment(1_000_000_999, 5);
+        answer.tasks[0].worst_wait = moment(1_000_000_999, 5);
+        answer.tasks[1].worst_wait = moment(2_000_000_000, 9);
+        answer.tasks[1].name = "t".to_owned();
+        let mut out = String::new();
+        push(&answer, 5, &mut out);
+        let plain = anstream::adapter::strip_str(&out).to_string();
+        let lines: Vec<&str> = plain.lines().collect();
+        assert_eq!(
+            lines[1],
+            "  --from 2.000000 --to 2.000003  t 4194304 2.5 µs CPU 3 prev"
+        );
+        assert_eq!(
+            lines[2],
+            "  --from 1.000000 --to 1.000004  sched-messaging 4194304 2.5 µs CPU 3 prev"
+        );
+        assert_eq!(plain.matches("--from").count(), 2, "{plain}");
+    }
+}
