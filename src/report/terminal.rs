@@ -4,7 +4,7 @@
 
 use super::table::{FAINT, HEADING, push_line, push_paragraph};
 use super::units::{count, counted, duration, percent};
-use super::{headline, ledger, moments, waits, wakeups, worst};
+use super::{headline, ledger, moments, throughput, waits, wakeups, worst};
 use crate::attribute::answer::{Answer, Known, RecorderFacts};
 
 /// Lines of a screen: what could not be known takes the room that the tables leave.
@@ -21,6 +21,7 @@ const MOMENTS: usize = 3;
 /// A part of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Section {
+    Throughput,
     Ledger,
     Waits,
     Wakeups,
@@ -31,7 +32,8 @@ pub enum Section {
 }
 
 impl Section {
-    pub const ALL: [Section; 7] = [
+    pub const ALL: [Section; 8] = [
+        Section::Throughput,
         Section::Ledger,
         Section::Waits,
         Section::Wakeups,
@@ -44,6 +46,7 @@ impl Section {
     /// What is typed to have it.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Section::Throughput => "throughput",
             Section::Ledger => "ledger",
             Section::Waits => "waits",
             Section::Wakeups => "wakeups",
@@ -57,6 +60,11 @@ impl Section {
     /// Puts it behind `out`, with everything that belongs to it.
     fn push(self, answer: &Answer, top: usize, out: &mut String) {
         match self {
+            Section::Throughput => {
+                if let Known::Value(of) = &answer.throughput {
+                    throughput::push(of, out);
+                }
+            }
             Section::Ledger => push_ledger(answer, out),
             Section::Waits => waits::push(&answer.waits, out),
             Section::Wakeups => {
@@ -92,10 +100,19 @@ pub fn render(answer: &Answer, top: usize, view: &View) -> String {
         push_sections(sections, answer, top, &mut out);
         return out;
     }
+    if let Known::Value(throughput) = &answer.throughput {
+        throughput::push(throughput, &mut out);
+    }
     push_paragraph(&mut out, "", &headline::sentence(answer), Some(HEADING));
     match view {
         View::Short => push_short(answer, top, &mut out),
-        _ => push_sections(&Section::ALL, answer, top, &mut out),
+        // What the first section says stands above.
+        _ => push_sections(
+            Section::ALL.get(1..).unwrap_or_default(),
+            answer,
+            top,
+            &mut out,
+        ),
     }
     out
 }

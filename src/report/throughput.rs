@@ -1,13 +1,13 @@
 //! Units of work per second, in a line or three.
 
-use super::table::push_paragraph;
+use super::table::{HEADING, push_paragraph};
 use super::units::{count, duration, percent};
 use super::{given, units};
 use crate::attribute::answer::{Known, Throughput};
 
 /// Puts units per second behind `out`, then what the machine did for each.
 pub fn push(throughput: &Throughput, out: &mut String) {
-    push_paragraph(out, "", &rate(throughput), None);
+    push_paragraph(out, "", &rate(throughput), Some(HEADING));
     push_paragraph(out, "", &per_unit(throughput), None);
 }
 
