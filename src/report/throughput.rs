@@ -107,6 +107,7 @@ mod tests {
     fn pushed(throughput: &Throughput) -> String {
         let mut out = String::new();
         push(throughput, &mut out);
+        let out = anstream::adapter::strip_str(&out).to_string();
         assert!(out.lines().count() <= 3, "{out}");
         let widest = out.lines().map(|line| line.chars().count()).max();
         assert!(widest <= Some(WIDTH), "{out}");
