@@ -4,6 +4,7 @@
 
 pub mod answer;
 mod blocks;
+mod bounces;
 mod caveats;
 mod census;
 #[cfg(test)]
