@@ -13,6 +13,8 @@ use crate::topology::Distance;
 
 const CAUSES: usize = MigrationCause::ALL.len();
 const DISTANCES: usize = Distance::ALL.len();
+/// Codes of the distances between two LLCs.
+const CROSSING: [usize; 2] = [Distance::Node as usize, Distance::Remote as usize];
 const CONFIDENCES: usize = Confidence::ALL.len();
 
 /// Counts by cause and distance, or by cause and confidence: rows of one length.
@@ -23,6 +25,8 @@ struct Found {
     runs: Vec<Durations>,
     withdrawn: u64,
     inferred: u64,
+    /// Moves to another LLC.
+    crossing: u64,
 }
 
 impl Found {
@@ -33,6 +37,7 @@ impl Found {
             runs: vec![Durations::default(); CAUSES * DISTANCES],
             withdrawn: 0,
             inferred: 0,
+            crossing: 0,
         }
     }
 
@@ -56,6 +61,7 @@ impl Found {
                 *count += 1;
             }
             self.inferred += u64::from(*inferred == 1);
+            self.crossing += u64::from(CROSSING.contains(&distance));
             if *run == NO_TIME {
                 self.withdrawn += 1;
             } else if let Some(runs) = self.runs.get_mut(cause * DISTANCES + distance) {
@@ -72,6 +78,7 @@ impl Found {
         pairs.for_each(|(runs, more)| runs.join(more));
         self.withdrawn += more.withdrawn;
         self.inferred += more.inferred;
+        self.crossing += more.crossing;
     }
 }
 
@@ -115,6 +122,16 @@ pub fn migrations(scope: &Scope) -> PolarsResult<Known<Migrations>> {
         by_cause: of_causes(|cause| {
             by_distance(|code| cell(&found.moves, by_cause(cause), usize::from(code)))
         }),
+        totals: of_causes(|cause| {
+            let of_cause = found.moves.get(by_cause(cause));
+            of_cause.map_or(0, |by| by.iter().sum())
+        }),
+        cross_llc_share: share(
+            found.crossing,
+            known_distances(&found),
+            "no migration that counts has a known distance",
+        ),
+        unsure_share: share(unsure(&found), found.total(), "there are no migrations"),
         by_confidence: of_causes(|cause| {
             by_word(Confidence::ALL, Confidence::as_str, |sure| {
                 cell(&found.sure, by_cause(cause), usize::from(sure.code()))
@@ -122,9 +139,13 @@ pub fn migrations(scope: &Scope) -> PolarsResult<Known<Migrations>> {
         }),
         run_after_ns: of_causes(|cause| {
             by_distance(|code| {
-                let runs = found.runs.get(by_cause(cause) * DISTANCES + usize::from(code));
+                let runs = found
+                    .runs
+                    .get(by_cause(cause) * DISTANCES + usize::from(code));
                 let runs = runs.and_then(Durations::quantiles);
-                known(runs, || "no such migration has a run that is known".to_owned())
+                known(runs, || {
+                    "no such migration has a run that is known".to_owned()
+                })
             })
         }),
         withdrawn: found.withdrawn,
@@ -132,6 +153,27 @@ pub fn migrations(scope: &Scope) -> PolarsResult<Known<Migrations>> {
         fork_placements: fork_placements(scope)?,
         bounces: bounces::bounces(scope)?,
     }))
+}
+
+/// How many moves have a known distance.
+fn known_distances(found: &Found) -> u64 {
+    let unknown = found
+        .moves
+        .iter()
+        .filter_map(|by| by.get(Distance::Unknown as usize));
+    found.total() - unknown.sum::<u64>()
+}
+
+fn unsure(found: &Found) -> u64 {
+    let unsure = usize::from(Confidence::Unsure.code());
+    found.sure.iter().filter_map(|by| by.get(unsure)).sum()
+}
+
+fn share(part: u64, whole: u64, why: &str) -> Known<f64> {
+    match whole {
+        0 => Known::unknown(why),
+        whole => Known::Value(part as f64 / whole as f64),
+    }
 }
 
 /// Something for each cause of a migration.

@@ -42,8 +42,9 @@ pub(super) enum Awaits {
     Nothing,
     /// The next switch of this CPU, to which it was moved by the task that runs there.
     Pull(usize),
-    /// The next switch of this CPU, whose running task woke the stopper that moved it there.
-    Push(usize),
+    /// The next switch of this CPU, whose running task woke the stopper that moved it there, and what it was if that
+    /// task does not leave.
+    Push(usize, Cause),
     /// Its `sched_process_exec`, up to a stamp.
     Exec(i64),
 }
@@ -82,7 +83,8 @@ struct Awaiting {
     serial: u64,
     task: TaskId,
     mover: Option<TaskId>,
-    pull: bool,
+    /// `None` for a pull.
+    push: Option<Cause>,
 }
 
 /// How a stopper was woken.
@@ -137,7 +139,10 @@ impl<S: Sink> Replay<'_, S> {
         if matches!(moving.state, TaskState::Running { .. }) {
             return now(MigrationCause::Unknown, Confidence::Unsure);
         }
-        let asleep = matches!(moving.kind, MigrationKind::Sleeping | MigrationKind::Unknown);
+        let asleep = matches!(
+            moving.kind,
+            MigrationKind::Sleeping | MigrationKind::Unknown
+        );
         if asleep && !self.config.recorded.waking {
             // Kernels that have no `sched_waking` announce a queued wakeup by nothing else.
             return match self.config.model.delayed_dequeue() {
@@ -181,8 +186,8 @@ impl<S: Sink> Replay<'_, S> {
             // Only a change of the tasks' masks moves a queued task between two other CPUs, but for the balancing that
             // an idle CPU did for others as it went idle before 5.12 (`nohz_newidle_balance()`).
             Waker::Task if matches!(by.current, Current::Task(_)) => {
-                let sure = self.config.model.version >= (5, 12)
-                    && moving.kind == MigrationKind::Runnable;
+                let sure =
+                    self.config.model.version >= (5, 12) && moving.kind == MigrationKind::Runnable;
                 match sure {
                     true => now(MigrationCause::Affinity, Confidence::Likely),
                     false => now(MigrationCause::Affinity, Confidence::Unsure),
@@ -234,7 +239,7 @@ impl<S: Sink> Replay<'_, S> {
             Some(false) => affinity,
             None => Ruling {
                 guess: (MigrationCause::Active, Confidence::Unsure),
-                awaits: Awaits::Push(wake.cpu),
+                awaits: Awaits::Push(wake.cpu, affinity.guess),
             },
         }
     }
@@ -325,9 +330,9 @@ impl<S: Sink> Replay<'_, S> {
         task: TaskId,
         awaits: Awaits,
     ) -> bool {
-        let (cpu, pull) = match awaits {
-            Awaits::Pull(cpu) => (cpu, true),
-            Awaits::Push(cpu) => (cpu, false),
+        let (cpu, push) = match awaits {
+            Awaits::Pull(cpu) => (cpu, None),
+            Awaits::Push(cpu, otherwise) => (cpu, Some(otherwise)),
             Awaits::Nothing | Awaits::Exec(_) => return true,
         };
         let mover = self.current_task(cpu);
@@ -335,7 +340,7 @@ impl<S: Sink> Replay<'_, S> {
         if moves.awaiting.len() >= AWAITING {
             return false;
         }
-        if pull && moves.awaiting.is_empty() && moves.woke.is_none() {
+        if push.is_none() && moves.awaiting.is_empty() && moves.woke.is_none() {
             moves.went_on = false;
         }
         moves.watched = true;
@@ -344,7 +349,7 @@ impl<S: Sink> Replay<'_, S> {
             serial,
             task,
             mover,
-            pull,
+            push,
         });
         true
     }
@@ -366,16 +371,17 @@ impl<S: Sink> Replay<'_, S> {
         {
             stopper.left = Some(left && stopper.waker == prev);
         }
-        let runs_next = next.is_some() && awaiting.iter().any(|a| a.pull && Some(a.task) == next);
+        let pulled = awaiting.iter().filter(|a| a.push.is_none());
+        let runs_next = next.is_some() && pulled.map(|a| Some(a.task)).any(|task| task == next);
         for pending in &awaiting {
             let same = pending.mover == prev && idle == pending.mover.is_none();
-            let cause = match (pending.pull, same && left) {
-                (true, true) if runs_next => (MigrationCause::NewIdle, Confidence::Certain),
-                (true, true) => (MigrationCause::NewIdle, Confidence::Likely),
-                (true, false) if same => (MigrationCause::Affinity, Confidence::Unsure),
-                (true, false) => UNKNOWN,
-                (false, true) => (MigrationCause::Active, Confidence::Likely),
-                (false, false) => (MigrationCause::Affinity, Confidence::Unsure),
+            let cause = match (pending.push, same && left) {
+                (None, true) if runs_next => (MigrationCause::NewIdle, Confidence::Certain),
+                (None, true) => (MigrationCause::NewIdle, Confidence::Likely),
+                (None, false) if same => (MigrationCause::Affinity, Confidence::Unsure),
+                (None, false) => UNKNOWN,
+                (Some(_), true) => (MigrationCause::Active, Confidence::Likely),
+                (Some(otherwise), false) => otherwise,
             };
             self.settle_move((pending.slot, pending.serial), cause);
         }

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::cpuset::{CpuMap, CpuSet};
 use super::causes::CpuMoves;
+use super::cpuset::{CpuMap, CpuSet};
 use super::ledger::Domains;
 use super::rows::TaskId;
 use super::words::LedgerRow;

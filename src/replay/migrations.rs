@@ -38,8 +38,8 @@ impl<S: Sink> Replay<'_, S> {
         let stopper = mover.is_some_and(|m| self.tasks[m].stopper);
         let (context, _) = self.waker_of(by, step.flags);
         let idle_left = self.idle_left(task, from, to);
-        self.close_move(task);
-        let lost = self.lost_before(task, from, to);
+        let lost = self.lost_before(task);
+        self.close_move(task, lost);
         let state = self.tasks[task].state;
         let kind = self.move_task(task, to, stopper);
         let distance = self.distances.distance(from, to);
@@ -124,8 +124,8 @@ impl<S: Sink> Replay<'_, S> {
         if let Some(wait) = self.wait_of(task) {
             wait.moves += 1;
         }
-        self.close_move(task);
-        let lost = self.lost_before(task, from, to);
+        let lost = self.lost_before(task);
+        self.close_move(task, lost);
         let guess = (MigrationCause::Unknown, Confidence::Unsure);
         let row = MigrationRow {
             ts_ns: self.now,
@@ -164,12 +164,10 @@ impl<S: Sink> Replay<'_, S> {
         })))
     }
 
-    /// The wait in which a task leaves its LLC, and what was lost in it up to now.
-    fn lost_before(&mut self, task: TaskId, from: usize, to: usize) -> Option<(usize, Pair<i64>)> {
+    /// The wait in which a task is moved, and what was lost in it up to now.
+    fn lost_before(&mut self, task: TaskId) -> Option<(usize, Pair<i64>)> {
         let slot = self.tasks[task].wait?;
-        if self.distances.crosses_llc(from, to) == Some(true) {
-            self.flush_lost();
-        }
+        self.flush_lost();
         let lost = self.waits.get(slot)?.lost_ns;
         Some((slot, lost))
     }
@@ -187,7 +185,8 @@ impl<S: Sink> Replay<'_, S> {
             over: false,
         });
         self.tasks[task].moved = Some(slot);
-        if ruling.awaits != Awaits::Nothing && !self.await_switch((slot, serial), task, ruling.awaits)
+        if ruling.awaits != Awaits::Nothing
+            && !self.await_switch((slot, serial), task, ruling.awaits)
         {
             self.moves[slot].awaits = Awaits::Nothing;
         }
@@ -214,7 +213,10 @@ impl<S: Sink> Replay<'_, S> {
     }
 
     /// The task is moved again: what is not known of its last move by now will never be.
-    fn close_move(&mut self, task: TaskId) {
+    fn close_move(&mut self, task: TaskId, lost: Option<(usize, Pair<i64>)>) {
+        if let Some((wait, lost_ns)) = lost {
+            self.charge_move(task, wait, lost_ns);
+        }
         let Some(slot) = self.tasks[task].moved else {
             return;
         };
@@ -239,7 +241,7 @@ impl<S: Sink> Replay<'_, S> {
         }
     }
 
-    /// A wait of the task is over: what was lost in it is charged to its last move.
+    /// A wait of the task is over, or it is moved in it: what was lost is charged to its last move.
     #[inline]
     pub(super) fn charge_move(&mut self, task: TaskId, wait: usize, lost_ns: Pair<i64>) {
         let moved = self.tasks[task].moved;
@@ -258,7 +260,10 @@ impl<S: Sink> Replay<'_, S> {
 
     /// The cause of an open move is known, if it still is that move.
     pub(super) fn settle_move(&mut self, (slot, serial): (usize, u64), cause: Cause) {
-        let open = self.moves.get_mut(slot).filter(|open| open.serial == serial);
+        let open = self
+            .moves
+            .get_mut(slot)
+            .filter(|open| open.serial == serial);
         if let Some(open) = open {
             (open.row.cause, open.row.confidence) = cause;
             self.keep_guess((slot, serial));
@@ -267,7 +272,10 @@ impl<S: Sink> Replay<'_, S> {
 
     /// No more will be known of the cause of an open move.
     pub(super) fn keep_guess(&mut self, (slot, serial): (usize, u64)) {
-        let open = self.moves.get_mut(slot).filter(|open| open.serial == serial);
+        let open = self
+            .moves
+            .get_mut(slot)
+            .filter(|open| open.serial == serial);
         if let Some(open) = open {
             open.awaits = Awaits::Nothing;
             if open.over {

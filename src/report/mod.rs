@@ -2,11 +2,13 @@
 //! `topology` print. Nothing is computed here that the answer does not hold.
 
 pub mod doctor;
+pub mod domains;
 pub mod glossary;
 mod headline;
 pub mod info;
 pub mod json;
 mod ledger;
+pub mod migrations;
 mod table;
 pub mod terminal;
 pub mod throughput;
