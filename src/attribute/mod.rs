@@ -21,6 +21,8 @@ mod ipis;
 mod ledger;
 mod migrations;
 mod pair_waits;
+#[cfg(test)]
+mod moves_tests;
 mod pairs;
 mod processes;
 mod quantiles;

@@ -445,7 +445,7 @@ fn every_recorded_migration_has_one_row() {
     }
 }
 
-/// The kernel's own probes: a migration that directly follows the end of a selection, on the same CPU and of the same task,
+/// The kernel's own probes: a migration that follows a selection, on the same CPU, of the same task and before its enqueue,
 /// is a placement; and no other migration is one.
 #[test]
 fn placements_are_those_that_follow_a_selection() {
@@ -454,6 +454,15 @@ fn placements_are_those_that_follow_a_selection() {
         let mut selected: Vec<Option<(i32, bool)>> = vec![None; 64];
         let mut expected = Vec::new();
         for event in events(&run) {
+            // Enqueued, wherever: the selection is over.
+            if let Payload::Wakeup(wake) = &event.payload {
+                let of_wakee =
+                    |slot: &&mut Option<(i32, bool)>| slot.is_some_and(|(pid, _)| pid == wake.pid);
+                selected
+                    .iter_mut()
+                    .filter(of_wakee)
+                    .for_each(|slot| *slot = None);
+            }
             let slot = &mut selected[event.cpu as usize];
             match event.payload {
                 Payload::Select(selection) => *slot = Some((selection.pid, false)),
@@ -462,7 +471,7 @@ fn placements_are_those_that_follow_a_selection() {
                     expected.push(event.ts);
                     *slot = None;
                 }
-                Payload::Switch { .. } | Payload::Wakeup(_) => *slot = None,
+                Payload::Switch { .. } => *slot = None,
                 _ => {}
             }
         }
