@@ -358,6 +358,20 @@ fn the_schedulers_own_word_is_no_cache() {
     );
 }
 
+#[test]
+fn a_bpf_scheduler_is_told() {
+    let told = |state: &str| {
+        let mut rig = Rig::new(|_| ());
+        rig.record = MachineRecord::parse([format!("ttwu machine sched_ext {state}").as_str()]);
+        let caveats = rig.answer(&Selection::default()).caveats;
+        caveats
+            .iter()
+            .any(|text| text.contains("BPF scheduler was on (sched_ext: enabled lavd)"))
+    };
+    assert!(told("enabled lavd"));
+    assert!(!told("disabled"));
+}
+
 /// perf's header has both: domains that are wider than the caches.
 #[test]
 fn the_header_of_a_perf_data_has_both() {

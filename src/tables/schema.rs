@@ -223,10 +223,10 @@ tables! {
         from_cpu: U16 = cpu(row.from_cpu), "The CPU it was on.";
         to_cpu: U16 = cpu(row.to_cpu), "The CPU it went to.";
         distance: U8 of Distance = row.distance as u8, "Code of the distance between the two.";
-        kind: U8 of MigrationKind = row.kind.code(), "Code of the state it was moved in.";
+        kind: U8 of MigrationKind [detail] = row.kind.code(), "Code of the state it was moved in.";
         cause: U8 of MigrationCause = row.cause.code(), "Code of why it was moved.";
         confidence: U8 of Confidence = row.confidence.code(), "Code of how sure the cause is.";
-        by_cpu: U16 = cpu(row.by_cpu), "The CPU that moved it.";
+        by_cpu: U16 [detail] = cpu(row.by_cpu), "The CPU that moved it.";
         by_task: U32 = row.by_task.map(|task| task.0), "The task that ran there; null if none or unknown.";
         context: U8 of Waker = row.context.code(), "Code of the context in which it was moved.";
         idle_left_seen: U16 = cpu(row.idle_left.map(|idle| idle[SEEN])), "Eligible idle CPUs in the LLC it left, affinity as seen; null if it left none.";
