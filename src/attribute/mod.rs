@@ -20,9 +20,9 @@ mod idle_search;
 mod ipis;
 mod ledger;
 mod migrations;
-mod pair_waits;
 #[cfg(test)]
 mod moves_tests;
+mod pair_waits;
 mod pairs;
 mod processes;
 mod quantiles;

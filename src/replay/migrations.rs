@@ -159,7 +159,7 @@ impl<S: Sink> Replay<'_, S> {
         let idle = self.ledger.available();
         Some(Pair([Reading::Seen, Reading::Any].map(|reading| {
             let allowed = self.masks.get(masks[reading]);
-            let left = home.iter().filter(|&cpu| idle.contains(cpu));
+            let left = idle.iter().filter(|&cpu| home.contains(cpu));
             left.filter(|&cpu| allowed.contains(cpu)).count() as u32
         })))
     }
