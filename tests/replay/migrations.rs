@@ -441,7 +441,7 @@ fn every_recorded_migration_has_one_row() {
         let recorded = recorded.count();
         let rows = run.rows.migrations.iter().filter(|m| !m.inferred).count();
         assert_eq!(rows, recorded, "{}", name(&folder));
-        assert!(recorded > 4, "{}", name(&folder));
+        assert!(recorded > 0, "{}", name(&folder));
     }
 }
 
@@ -451,6 +451,9 @@ fn every_recorded_migration_has_one_row() {
 fn placements_are_those_that_follow_a_selection() {
     for folder in lab_folders() {
         let run = run(&folder.join("trace.dat"), &lab_options(&folder));
+        if !run.prepared.config.recorded.probes {
+            continue;
+        }
         let mut selected: Vec<Option<(i32, bool)>> = vec![None; 64];
         let mut expected = Vec::new();
         for event in events(&run) {
