@@ -445,8 +445,16 @@ fn every_recorded_migration_has_one_row() {
     }
 }
 
+/// How far a wakeup is on its waker's CPU.
+#[derive(Clone, Copy, PartialEq)]
+enum Stage {
+    Waking,
+    Selecting,
+    Selected,
+}
+
 /// The kernel's own probes: a migration that follows a selection, on the same CPU, of the same task and before its enqueue,
-/// is a placement; and no other migration is one.
+/// is a placement; and no other migration is one, but for tasks bound to one CPU, for which nothing is selected.
 #[test]
 fn placements_are_those_that_follow_a_selection() {
     for folder in lab_folders() {
@@ -454,30 +462,36 @@ fn placements_are_those_that_follow_a_selection() {
         if !run.prepared.config.recorded.probes {
             continue;
         }
-        let mut selected: Vec<Option<(i32, bool)>> = vec![None; 64];
+        let mut stages: Vec<Option<(i32, Stage)>> = vec![None; 64];
         let mut expected = Vec::new();
+        let mut bound = 0;
         for event in events(&run) {
             // Enqueued, wherever: the selection is over.
             if let Payload::Wakeup(wake) = &event.payload {
-                let of_wakee =
-                    |slot: &&mut Option<(i32, bool)>| slot.is_some_and(|(pid, _)| pid == wake.pid);
-                selected
-                    .iter_mut()
-                    .filter(of_wakee)
-                    .for_each(|slot| *slot = None);
-            }
-            let slot = &mut selected[event.cpu as usize];
-            match event.payload {
-                Payload::Select(selection) => *slot = Some((selection.pid, false)),
-                Payload::Selected { .. } => *slot = slot.map(|(pid, _)| (pid, true)),
-                Payload::Migrate { pid, .. } if *slot == Some((pid, true)) => {
-                    expected.push(event.ts);
-                    *slot = None;
+                for stage in &mut stages {
+                    stage.take_if(|(pid, _)| *pid == wake.pid);
                 }
-                Payload::Switch { .. } => *slot = None,
+            }
+            let stage = &mut stages[event.cpu as usize];
+            match event.payload {
+                Payload::Waking(wake) => *stage = Some((wake.pid, Stage::Waking)),
+                Payload::Select(selection) => *stage = Some((selection.pid, Stage::Selecting)),
+                Payload::Selected { .. } => *stage = stage.map(|(pid, _)| (pid, Stage::Selected)),
+                Payload::Migrate { comm, pid, .. } => {
+                    let own = stage.take_if(|(of, _)| *of == pid).map(|(_, stage)| stage);
+                    if own == Some(Stage::Selected) {
+                        expected.push(event.ts);
+                    } else if own == Some(Stage::Waking) && comm.as_bytes().starts_with(b"kworker/")
+                    {
+                        expected.push(event.ts);
+                        bound += 1;
+                    }
+                }
+                Payload::Switch { .. } => *stage = None,
                 _ => {}
             }
         }
+        assert!(bound <= 2, "{}: {bound}", name(&folder));
         let mut placed: Vec<i64> = of_cause(&run, Wakeup).map(|m| m.ts_ns).collect();
         placed.sort_unstable();
         assert_eq!(placed, expected, "{}", name(&folder));
