@@ -250,6 +250,15 @@ pub enum Payload {
     SetAffinity {
         pid: i32,
     },
+    /// NUMA balancing is about to have a task moved by its CPU's stopper (`migrate_task_to()`).
+    NumaMove {
+        pid: i32,
+    },
+    /// NUMA balancing is about to have two tasks change places (`migrate_swap()`).
+    NumaSwap {
+        src_pid: i32,
+        dst_pid: i32,
+    },
     /// Text written to `trace_marker`, or by `trace_printk`.
     Marker(Box<[u8]>),
     /// perf's own record of a task's name (PERF_RECORD_COMM).

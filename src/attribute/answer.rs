@@ -1,6 +1,7 @@
 //! The answer to "what did my wakeups cost": every number of a report under its stable name
 //! (`analysis` §9). Reports print these and compute nothing.
 
+mod bounces;
 mod cross_llc;
 mod domains;
 mod flips;
@@ -13,6 +14,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+pub use bounces::*;
 pub use cross_llc::*;
 pub use domains::*;
 pub use flips::*;

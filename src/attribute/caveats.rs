@@ -63,7 +63,14 @@ fn recording(facts: &Facts) -> Vec<String> {
     let sends = (!facts.config.recorded.ipi_send && facts.config.recorded.waking).then(|| {
         "ipi_send_cpu is not recorded, so whether a wakeup sent an interrupt is inferred from the receiving side".to_owned()
     });
-    [drift, model, unannounced, sends]
+    let state = facts.record.fact("sched_ext").unwrap_or_default();
+    let bpf = state.starts_with("enabled").then(|| {
+        format!(
+            "a BPF scheduler was on (sched_ext: {}): it moves its tasks as it dispatches them, which looks like a pull by an idle CPU (`newidle`) or a change of affinity",
+            escape(state.as_bytes())
+        )
+    });
+    [drift, model, unannounced, sends, bpf]
         .into_iter()
         .flatten()
         .collect()

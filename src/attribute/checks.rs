@@ -95,6 +95,38 @@ fn windows_of_a_recorded_trace_add_up() {
     sums(&|a| a.waits.by_verdict["saturated"].wait_ns.any.unwrap());
     sums(&|a| a.pairs.iter().map(|pair| pair.wakeups as i64).sum());
     sums(&|a| a.pairs.iter().map(|pair| pair.wait_ns).sum());
+    let moves = |a: &Answer| a.migrations.value().unwrap().clone();
+    sums(&|a| moves(a).total as i64);
+    sums(&|a| moves(a).totals["newidle"] as i64);
+    sums(&|a| moves(a).by_cause["wakeup"].values().sum::<u64>() as i64);
+    sums(&|a| moves(a).by_confidence["newidle"]["certain"] as i64);
+}
+
+#[test]
+fn migrations_of_a_recorded_trace_are_its_events() {
+    for folder in ["fanout", "messaging", "pair-xllc", "stack", "udp-queue"] {
+        let answer = recorded(folder, None, None);
+        let events = answer.trace.events_by_name.iter();
+        let events = events.filter(|(name, _)| name.ends_with("sched_migrate_task"));
+        let events: u64 = events.map(|(_, count)| count).sum();
+        let moves = answer.migrations.value().unwrap();
+        let by_cause = moves.by_cause.values().flat_map(|by| by.values());
+        assert_eq!(by_cause.sum::<u64>(), moves.total, "{folder}");
+        let by_confidence = moves.by_confidence.values().flat_map(|by| by.values());
+        assert_eq!(by_confidence.sum::<u64>(), moves.total, "{folder}");
+        assert_eq!(moves.total - moves.inferred, events, "{folder}");
+        let runs = moves.run_after_ns.values().flat_map(|by| by.values());
+        let runs: u64 = runs.filter_map(|run| Some(run.value()?.count)).sum();
+        assert_eq!(runs + moves.withdrawn, moves.total, "{folder}");
+        // Every placement stays in one of two LLCs: the kernel's are the machine's.
+        let domains = answer.domains.value().unwrap();
+        let behaviour = domains.behaviour.value().unwrap();
+        assert_eq!(
+            (behaviour.outside, behaviour.verdict),
+            (0, "fits"),
+            "{folder}"
+        );
+    }
 }
 
 fn any_wakeup() -> impl Strategy<Value = WakeupRow> {

@@ -4,6 +4,7 @@
 
 pub mod answer;
 mod blocks;
+mod bounces;
 mod caveats;
 mod census;
 #[cfg(test)]
@@ -21,6 +22,8 @@ mod ipis;
 mod ledger;
 mod migrations;
 mod moments;
+#[cfg(test)]
+mod moves_tests;
 mod pair_waits;
 mod pairs;
 mod processes;

@@ -17,6 +17,7 @@ use crate::replay::{Config, Counts, Machine};
 use crate::tables::{Table, Tables};
 use crate::topology::Topology;
 use ttwu_parsers::decode::EventType;
+use ttwu_parsers::machine_record::MachineRecord;
 use ttwu_parsers::trace::TraceMeta;
 
 /// Everything beside the tables that an answer is built from.
@@ -28,6 +29,7 @@ pub struct Facts<'a> {
     pub machine: &'a Machine,
     pub config: &'a Config,
     pub counts: &'a Counts,
+    pub record: &'a MachineRecord,
 }
 
 impl<'a> Facts<'a> {
@@ -39,6 +41,7 @@ impl<'a> Facts<'a> {
             machine: &prepared.machine,
             config: &prepared.config,
             counts,
+            record: &prepared.record,
         }
     }
 
@@ -165,21 +168,13 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Asks a query of each batch of the selected tasks' migrations to the selected CPUs in the window, and hands each
-    /// answer to `take`.
-    pub fn over_migrations(
-        &self,
-        query: impl Fn(LazyFrame) -> LazyFrame,
-        mut take: impl FnMut(DataFrame) -> PolarsResult<()>,
-    ) -> PolarsResult<()> {
-        for batch in self.tables.batches(Table::Migrations) {
-            let moved = match self.selected("task", "to_cpu") {
-                Some(filter) => batch?.filter(filter),
-                None => batch?,
-            };
-            take(query(self.in_window(moved, "ts_ns")).collect()?)?;
+    /// Goes through the migrations of the selected tasks to the selected CPUs.
+    pub fn migrations(&self) -> Rows<'_> {
+        Rows {
+            scope: self,
+            table: Table::Migrations,
+            filter: self.selected("task", "to_cpu"),
         }
-        Ok(())
     }
 
     /// Hands over the selected rows of a table in the window, batch by batch; `stamp` says when a row happened.
@@ -211,10 +206,6 @@ impl<'a> Scope<'a> {
     }
 
     /// The rows whose stamp lies in the window.
-    fn in_window(&self, rows: LazyFrame, stamp: &str) -> LazyFrame {
-        self.within(rows, &col(stamp))
-    }
-
     fn within(&self, rows: LazyFrame, stamp: &Expr) -> LazyFrame {
         if self.whole {
             return rows;
@@ -225,6 +216,15 @@ impl<'a> Scope<'a> {
             false => stamp.clone().lt(lit(window.to_ns)),
         };
         rows.filter(stamp.clone().gt_eq(lit(window.from_ns)).and(ends))
+    }
+
+    /// Goes through the migrations of the selected tasks to whatever CPU.
+    pub fn moves_of_selected_tasks(&self) -> Rows<'_> {
+        Rows {
+            scope: self,
+            table: Table::Migrations,
+            filter: self.tasks.clone().map(|set| is_member("task", set)),
+        }
     }
 
     /// The tasks that a pattern of `--work` means.

@@ -9,12 +9,15 @@ use crate::replay::resolver::Recorded;
 use crate::replay::rows::{CpuRow, MigrationRow, Sink, TaskId, TaskRow, WaitRow, WakeupRow};
 use crate::replay::snapshot::Snapshot;
 use crate::replay::survey::Survey;
-use crate::replay::words::{Class, MigrationKind, Origin, Pair, Path, Reading, Verdict, Waker};
+use crate::replay::words::{
+    Class, Confidence, MigrationCause, MigrationKind, Origin, Pair, Path, Reading, Verdict, Waker,
+};
 use crate::replay::{Config, Counts, Machine};
 use crate::tables::{Budget, Builders, TableSet, Tables};
 use crate::topology::{Distance, Topology};
 use ttwu_parsers::decode::EventType;
 use ttwu_parsers::event::Comm;
+use ttwu_parsers::machine_record::MachineRecord;
 use ttwu_parsers::topology::parse_spec;
 use ttwu_parsers::trace::{Clock, TraceMeta};
 
@@ -113,17 +116,28 @@ pub fn cpu(cpu: u32, seen: [i64; 7], any: [i64; 7]) -> CpuRow {
     }
 }
 
-pub fn migration(ts_ns: i64, kind: MigrationKind, distance: Distance) -> MigrationRow {
+/// A move of task 1 from CPU 0 to CPU 1 by task 0. The window is that of [`Rig::new`].
+pub fn migration(ts_ns: i64, cause: MigrationCause, distance: Distance) -> MigrationRow {
     MigrationRow {
         ts_ns,
         task: TaskId(1),
         from_cpu: 0,
         to_cpu: 1,
         distance,
-        kind,
+        kind: match cause {
+            MigrationCause::Wakeup => MigrationKind::Wakeup,
+            _ => MigrationKind::Runnable,
+        },
+        cause,
+        confidence: Confidence::Certain,
         by_cpu: 0,
-        by_task: None,
+        by_task: Some(TaskId(0)),
+        context: Waker::Task,
+        idle_left: None,
+        run_ns: None,
+        lost_ns: Pair([0, 0]),
         inferred: false,
+        in_window: (100..900).contains(&ts_ns),
     }
 }
 
@@ -135,6 +149,7 @@ pub struct Rig {
     pub machine: Machine,
     pub config: Config,
     pub counts: Counts,
+    pub record: MachineRecord,
     pub tables: Tables,
 }
 
@@ -179,6 +194,7 @@ impl Rig {
             types,
             survey,
             counts: Counts::default(),
+            record: MachineRecord::default(),
             tables: builders.finish().unwrap(),
         }
     }
@@ -197,6 +213,7 @@ impl Rig {
             machine: &self.machine,
             config: &self.config,
             counts: &self.counts,
+            record: &self.record,
         };
         Scope::new(facts, &self.tables, selection)
     }

@@ -4,7 +4,7 @@ use super::Selection;
 use super::answer::{Answer, Known, Quantiles, Readings};
 use super::testing::{Rig, cpu, fill, json, migration, task, wait, wakeup};
 use crate::replay::rows::{Sink, TaskId, WaitRow, WakeupRow};
-use crate::replay::words::{Class, MigrationKind, Origin, Pair, Path, Reading, Verdict, Waker};
+use crate::replay::words::{Class, MigrationCause, Origin, Pair, Path, Reading, Verdict, Waker};
 use crate::tables::{Budget, Table};
 use crate::topology::Distance;
 
@@ -150,11 +150,11 @@ fn rig_within(budget: Budget) -> Rig {
             [0, 100, 0, 0, 0, 300, 400],
         ));
         sink.cpu(&cpu(3, [800, 0, 0, 0, 0, 0, 0], [800, 0, 0, 0, 0, 0, 0]));
-        sink.migration(&migration(99, MigrationKind::Wakeup, Distance::Llc));
-        sink.migration(&migration(100, MigrationKind::Wakeup, Distance::Llc));
-        sink.migration(&migration(500, MigrationKind::Runnable, Distance::Node));
-        sink.migration(&migration(899, MigrationKind::Wakeup, Distance::Llc));
-        sink.migration(&migration(900, MigrationKind::Wakeup, Distance::Llc));
+        sink.migration(&migration(99, MigrationCause::Wakeup, Distance::Llc));
+        sink.migration(&migration(100, MigrationCause::Wakeup, Distance::Llc));
+        sink.migration(&migration(500, MigrationCause::Periodic, Distance::Node));
+        sink.migration(&migration(899, MigrationCause::Wakeup, Distance::Llc));
+        sink.migration(&migration(900, MigrationCause::Wakeup, Distance::Llc));
     })
 }
 
@@ -319,7 +319,7 @@ fn the_idle_search() {
 fn migrations_count_inside_the_window_only() {
     let by_cause = value(&answer().migrations).by_cause;
     assert_eq!(by_cause["wakeup"]["llc"], 2);
-    assert_eq!(by_cause["runnable"]["node"], 1);
+    assert_eq!(by_cause["periodic"]["node"], 1);
     assert_eq!(by_cause.values().flat_map(|by| by.values()).sum::<u64>(), 3);
     let mut rig = rig();
     rig.types.pop();

@@ -49,8 +49,7 @@ pub fn before(root: &Root) -> Vec<String> {
     let mut unreadable = Unreadable::default();
     let domains = Domains::read(root, &mut unreadable);
     let threads = Threads::read(root, &mut unreadable);
-    let topology = topology::line(root, &domains, &mut unreadable);
-    let mut lines: Vec<String> = topology.into_iter().collect();
+    let mut lines = topology::lines(root, &domains, &mut unreadable);
     lines.extend(facts::lines(root, &mut unreadable));
     lines.extend(tunables::lines(root, &mut unreadable));
     lines.extend(domains.lines());

@@ -93,6 +93,7 @@ impl<S: Sink> Replay<'_, S> {
 
     pub(super) fn rename(&mut self, task: TaskId, comm: Comm) {
         self.tasks[task].rename(comm);
+        self.tasks[task].stopper = comm.as_bytes().starts_with(b"migration/");
         let bound = bound_cpu(&comm).and_then(|cpu| self.machine.cpus.index(cpu));
         let pid = self.tasks[task].pid;
         // Anyone can take such a name: it counts only if the task was seen nowhere else.

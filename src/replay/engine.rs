@@ -8,6 +8,7 @@ use slab::Slab;
 use super::cpuset::{MaskId, MaskTable};
 use super::ledger::{Domains, Ledger, Waiting};
 use super::machine::{BusyMeter, CpuState, Current, Distances, Machine};
+use super::migrations::OpenMove;
 use super::pids::PidNumber;
 use super::rows::{CpuRow, IpiRow, Sink, TaskId, TaskRow};
 use super::steps::{Batch, Kind, Step, WakeInfo};
@@ -43,6 +44,7 @@ pub struct Replay<'a, S: Sink> {
     pub(super) busy: Vec<BusyMeter>,
     pub(super) wakes: Slab<OpenWake>,
     pub(super) waits: Slab<Wait>,
+    pub(super) moves: Slab<OpenMove>,
     pub(super) snapshots: Snapshots,
     /// Choices to come: stamp, wakeup, serial number of the wakeup.
     pub(super) choices: BinaryHeap<Reverse<(i64, usize, u64)>>,
@@ -99,6 +101,7 @@ impl<'a, S: Sink> Replay<'a, S> {
             busy,
             wakes: Slab::new(),
             waits: Slab::new(),
+            moves: Slab::new(),
             snapshots: Snapshots::default(),
             choices: BinaryHeap::new(),
             next_choice_ns: i64::MAX,
@@ -207,10 +210,20 @@ impl<'a, S: Sink> Replay<'a, S> {
                 let inherited = self.inherited(*parent_pid);
                 let child = self.tasks.fresh(*child_pid);
                 self.tasks[child].told = inherited;
+                self.tasks[child].forked = true;
                 self.rename(child, *child_comm);
             }
-            Payload::Exec { pid, old_pid } if pid != old_pid && *pid > 0 => {
-                self.exec_by_thread(*pid, *old_pid);
+            Payload::Exec { pid, old_pid } if *pid > 0 => {
+                if pid != old_pid {
+                    self.exec_by_thread(*pid, *old_pid);
+                }
+                self.executed(*pid);
+            }
+            Payload::SetAffinity { pid } => self.affinity_asked(event.pid, *pid),
+            Payload::NumaMove { pid } => self.numa_announced(*pid),
+            Payload::NumaSwap { src_pid, dst_pid } => {
+                self.numa_announced(*src_pid);
+                self.numa_announced(*dst_pid);
             }
             // It may still block while it closes its files: its end is a switch-out as a dead task.
             Payload::Exit { pid, comm } if *pid > 0 => {
@@ -240,10 +253,14 @@ impl<'a, S: Sink> Replay<'a, S> {
                     // Raised by both: not known which of them is being served.
                     _ => None,
                 };
+                state.serving_vector = Some(*vec);
                 state.raised_inline &= !bit;
                 state.raised_by_irq &= !bit;
             }
-            Payload::SoftirqExit { .. } => self.cpus[cpu].serving = None,
+            Payload::SoftirqExit { .. } => {
+                self.cpus[cpu].serving = None;
+                self.cpus[cpu].serving_vector = None;
+            }
             _ => self.ipi(cpu, event),
         }
     }
@@ -476,6 +493,7 @@ impl<'a, S: Sink> Replay<'a, S> {
         });
         self.close_waits();
         self.close_wakes();
+        self.close_moves();
     }
 
     fn emit_tasks(&mut self) {

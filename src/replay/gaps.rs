@@ -15,6 +15,7 @@ impl<S: Sink> Replay<'_, S> {
             return;
         }
         self.cpus[cpu].gap_since = Some((self.now, count));
+        self.forget_moves_of(cpu);
         if let Current::Task(task) = self.cpus[cpu].current {
             self.stop_running(cpu, task, None);
             self.forget_run(task);
@@ -23,6 +24,7 @@ impl<S: Sink> Replay<'_, S> {
         for (_, task) in self.cpus[cpu].take_queued() {
             self.counts.withdrawn_waits += 1;
             self.drop_wait(task, cpu);
+            self.forget_move(task);
             self.tasks[task].state = TaskState::Unknown;
         }
         for task in self.tasks.ids() {
@@ -30,6 +32,7 @@ impl<S: Sink> Replay<'_, S> {
                 self.leave_transit(task, cpu);
                 self.tasks[task].state = TaskState::Unknown;
                 self.withdraw_wake(task);
+                self.forget_move(task);
             }
         }
         self.forget_current(cpu);

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::causes::CpuMoves;
 use super::cpuset::{CpuMap, CpuSet};
 use super::ledger::Domains;
 use super::rows::TaskId;
@@ -149,6 +150,10 @@ pub struct CpuState {
     pub serving: Option<bool>,
     pub handler: Option<(i64, Vector)>,
     pub busy_in: usize,
+    /// The vector of the soft interrupt being served, where events tell.
+    pub serving_vector: Option<u32>,
+    /// What its next switch will tell of migrations.
+    pub moves: CpuMoves,
 }
 
 impl CpuState {
@@ -171,6 +176,8 @@ impl CpuState {
             serving: None,
             handler: None,
             busy_in: llc,
+            serving_vector: None,
+            moves: CpuMoves::default(),
         }
     }
 

@@ -2,6 +2,7 @@
 //! rows. The rules are those of `analysis` §1 to §3, the classes those of the kernel's `try_to_wake_up`.
 
 mod affinity;
+mod causes;
 mod classify;
 pub mod cpuset;
 mod engine;
@@ -9,6 +10,7 @@ mod gaps;
 pub mod ledger;
 mod machine;
 pub mod matching;
+mod migrations;
 pub mod model;
 mod open_waking;
 mod overlap;

@@ -99,6 +99,7 @@ impl<S: Sink> Replay<'_, S> {
     /// What the task did on its CPU from here on was not recorded: neither its run nor what it could have
     /// run beside its wakees is known.
     pub(super) fn forget_run(&mut self, task: TaskId) {
+        self.forget_move(task);
         if let Some(slot) = self.tasks[task].wake.take() {
             self.end_run_unknown(slot);
         }

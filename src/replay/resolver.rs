@@ -27,6 +27,11 @@ pub struct Recorded {
     /// `ipi_send_cpu`: the absence of an IPI is then a fact.
     pub ipi_send: bool,
     pub probes: bool,
+    /// `sched_process_exec`, the entry of `sched_setaffinity`, and what NUMA balancing announces: their absence is then
+    /// a fact.
+    pub exec: bool,
+    pub set_affinity: bool,
+    pub numa: bool,
     /// 6.4 alone announces a queueing as a first `ipi_send_cpu`.
     pub first_send_is_queueing: bool,
 }
@@ -46,6 +51,9 @@ impl Recorded {
             wakeup: has("sched", "sched_wakeup"),
             ipi_send: described("ipi_send_cpu"),
             probes: has("ttwu", "sel"),
+            exec: described("sched_process_exec"),
+            set_affinity: described("sys_enter_sched_setaffinity"),
+            numa: described("sched_move_numa"),
             first_send_is_queueing: version == (6, 4),
         }
     }

@@ -1,6 +1,8 @@
 //! What the replay emits: one struct for each table, times in nanoseconds on the trace's clock.
 
-use super::words::{Class, IpiKind, Mark, MigrationKind, Origin, Pair, Path, Verdict, Waker};
+use super::words::{
+    Class, Confidence, IpiKind, Mark, MigrationCause, MigrationKind, Origin, Pair, Path, Verdict, Waker,
+};
 use crate::topology::Distance;
 use ttwu_parsers::event::Comm;
 use ttwu_parsers::print_fmt::PrevState;
@@ -114,11 +116,24 @@ pub struct MigrationRow {
     pub to_cpu: u32,
     pub distance: Distance,
     pub kind: MigrationKind,
+    pub cause: MigrationCause,
+    pub confidence: Confidence,
     /// The CPU that moved it.
     pub by_cpu: u32,
     pub by_task: Option<TaskId>,
+    /// The context in which it was moved: in an interrupt, `by_task` is only who was interrupted.
+    pub context: Waker,
+    /// Eligible idle CPUs in the LLC that it left; `None` if it did not leave one.
+    pub idle_left: Option<Pair<u32>>,
+    /// Its on-CPU time from the move until it blocked or was moved again; `None` if events are missing or the trace
+    /// ended first.
+    pub run_ns: Option<i64>,
+    /// Idle CPU time matched to its waits in that time.
+    pub lost_ns: Pair<i64>,
     /// Not announced by `sched_migrate_task`, but inferred from where the task ran next.
     pub inferred: bool,
+    /// Whether the move lies in the window.
+    pub in_window: bool,
 }
 
 /// One interrupt sent to, or handled for, another CPU.

@@ -2,16 +2,19 @@
 
 use super::engine::Replay;
 use super::machine::Current;
-use super::rows::{IdleRow, MigrationRow, Sink, SliceRow, TaskId};
+use super::rows::{IdleRow, Sink, SliceRow, TaskId};
 use super::steps::{Step, Switch};
 use super::tasks::TaskState;
-use super::words::{MigrationKind, Origin};
+use super::words::Origin;
 use ttwu_parsers::print_fmt::PrevState;
 
 impl<S: Sink> Replay<'_, S> {
     pub(super) fn switch(&mut self, cpu: usize, step: &Step, switch: &Switch) {
         if self.config.window.contains(step.ts) {
             self.cpus[cpu].switches += 1;
+        }
+        if self.cpus[cpu].moves.watched {
+            self.judge_moves(cpu, switch);
         }
         if let Some(prev) = switch.prev {
             let prev = self.task(prev, switch.prev_prio);
@@ -74,11 +77,13 @@ impl<S: Sink> Replay<'_, S> {
             self.cpus[target].transit += 1;
             self.refresh(target);
             self.close_run(task);
+            self.end_moved_run(task);
         } else if runnable {
             self.tasks[task].state = TaskState::Unknown;
             self.begin_wait(task, cpu, Origin::Preempted, None);
         } else {
             self.close_run(task);
+            self.end_moved_run(task);
             self.tasks[task].state = if gone {
                 TaskState::Dead
             } else {
@@ -112,27 +117,6 @@ impl<S: Sink> Replay<'_, S> {
             TaskState::Unknown | TaskState::Dead => {}
         }
         self.run_task(cpu, task);
-    }
-
-    fn infer_migration(&mut self, task: TaskId, from: usize, to: usize) {
-        self.counts.inferred_migrations += 1;
-        if self.config.window.contains(self.now) {
-            self.tasks[task].totals.migrations += 1;
-        }
-        if let Some(wait) = self.wait_of(task) {
-            wait.moves += 1;
-        }
-        self.sink.migration(&MigrationRow {
-            ts_ns: self.now,
-            task,
-            from_cpu: self.machine.cpus.id(from),
-            to_cpu: self.machine.cpus.id(to),
-            distance: self.distances.distance(from, to),
-            kind: MigrationKind::Runnable,
-            by_cpu: self.machine.cpus.id(to),
-            by_task: None,
-            inferred: true,
-        });
     }
 
     /// The CPU runs the task from now on.
@@ -215,6 +199,7 @@ impl<S: Sink> Replay<'_, S> {
             TaskState::Withheld { cpu, since } => self.end_withheld(task, cpu, since),
             TaskState::Unknown | TaskState::Blocked | TaskState::Dead => {}
         }
+        self.forget_move(task);
         self.tasks[task].state = TaskState::Unknown;
     }
 

@@ -66,6 +66,16 @@ pub struct Task {
     pub mask_told: bool,
     /// It is a thread of the recorder.
     pub recorder: bool,
+    /// It is a CPU's stopper, by its name.
+    pub stopper: bool,
+    /// Its `sched_process_fork` was seen.
+    pub forked: bool,
+    /// When, and by whom, a change of its mask was asked for last.
+    pub asked: Option<(i64, TaskId)>,
+    /// When NUMA balancing last announced that it would be moved.
+    pub numa: Option<i64>,
+    /// Its last migration, while what followed is not over.
+    pub moved: Option<usize>,
     /// The wakeup that is under way: `sched_waking` seen, `sched_wakeup` not.
     pub waking: Option<usize>,
     /// The wakeup whose wait or run is not over yet.
@@ -133,6 +143,11 @@ impl Task {
             masks_until: i64::MIN,
             mask_told: false,
             recorder: false,
+            stopper: false,
+            forked: false,
+            asked: None,
+            numa: None,
+            moved: None,
             waking: None,
             wake: None,
             wait: None,

@@ -2,11 +2,10 @@
 
 use super::engine::Replay;
 use super::machine::Current;
-use super::rows::{MigrationRow, Sink, TaskId, WaitRow};
-use super::steps::{Moved, Step};
+use super::rows::{Sink, TaskId, WaitRow};
 use super::tasks::TaskState;
 use super::verdict::{Choice, Chooser};
-use super::words::{MigrationKind, Origin, Pair, Reading, Verdict};
+use super::words::{Origin, Pair, Reading, Verdict};
 
 /// A wait that is not judged yet.
 #[derive(Debug)]
@@ -94,7 +93,7 @@ impl<S: Sink> Replay<'_, S> {
     }
 
     /// Puts the task on a CPU's queue; true if it is the first one due there.
-    fn enqueue(&mut self, task: TaskId, cpu: usize) -> bool {
+    pub(super) fn enqueue(&mut self, task: TaskId, cpu: usize) -> bool {
         self.tasks[task].state = TaskState::Queued { cpu };
         let queued = &mut self.cpus[cpu].queued;
         self.tasks[task].queued_at = queued.len();
@@ -111,7 +110,7 @@ impl<S: Sink> Replay<'_, S> {
     }
 
     /// Takes the task off a CPU's queue. The next one queued is due instead, if the CPU runs nothing.
-    fn dequeue(&mut self, task: TaskId, cpu: usize) {
+    pub(super) fn dequeue(&mut self, task: TaskId, cpu: usize) {
         self.stop_waiting(task, cpu);
         let at = self.tasks[task].queued_at;
         let state = &mut self.cpus[cpu];
@@ -211,6 +210,7 @@ impl<S: Sink> Replay<'_, S> {
                 continue;
             };
             let task = wait.task;
+            let lost_ns = wait.lost_ns;
             let deadline = wait
                 .choice
                 .as_ref()
@@ -218,6 +218,7 @@ impl<S: Sink> Replay<'_, S> {
             if self.tasks[task].wait == Some(slot) {
                 self.tasks[task].wait = None;
             }
+            self.charge_move(task, slot, lost_ns);
             if deadline > self.now && !self.waits[slot].only_transit {
                 self.unsettled.push_back((deadline, slot));
             } else {
@@ -352,74 +353,6 @@ impl<S: Sink> Replay<'_, S> {
         self.tasks[task].totals.withheld_ns += ns;
         self.counts.withheld_ns += ns;
         self.tasks[task].state = TaskState::Unknown;
-    }
-
-    /// `sched_migrate_task`.
-    pub(super) fn migrate(&mut self, by: usize, step: &Step, moved: &Moved) {
-        let Some(task) = moved.task else {
-            return;
-        };
-        let task = self.task(task, moved.prio);
-        let (orig_cpu, dest_cpu) = (moved.orig_cpu, moved.dest_cpu);
-        let index = |id| self.machine.cpus.index(id);
-        let (Some(from), Some(to)) = (index(orig_cpu), index(dest_cpu)) else {
-            self.counts.bad_cpus += 1;
-            return;
-        };
-        let mover = self.current_task(by);
-        let stopper =
-            mover.is_some_and(|m| self.tasks[m].comm.as_bytes().starts_with(b"migration/"));
-        let kind = self.move_task(task, to, stopper);
-        if self.config.window.contains(step.ts) {
-            self.tasks[task].totals.migrations += 1;
-        }
-        self.sink.migration(&MigrationRow {
-            ts_ns: step.ts,
-            task,
-            from_cpu: orig_cpu,
-            to_cpu: dest_cpu,
-            distance: self.distances.distance(from, to),
-            kind,
-            by_cpu: step.cpu,
-            by_task: mover,
-            inferred: false,
-        });
-    }
-
-    fn move_task(&mut self, task: TaskId, to: usize, stopper: bool) -> MigrationKind {
-        if self.tasks[task].waking.is_some() {
-            return MigrationKind::Wakeup;
-        }
-        match self.tasks[task].state {
-            TaskState::Queued { cpu } => {
-                self.dequeue(task, cpu);
-                let due = self.enqueue(task, to);
-                if let Some(wait) = self.wait_of(task) {
-                    // Off the CPU only to make way for the stopper that moves it: put there by balancing.
-                    if stopper && wait.moves == 0 && wait.origin == Origin::Preempted {
-                        wait.origin = Origin::Balanced;
-                    }
-                    wait.moves += 1;
-                    wait.last_cpu = to;
-                    wait.only_transit &= due;
-                }
-                if stopper {
-                    MigrationKind::Stopper
-                } else {
-                    MigrationKind::Runnable
-                }
-            }
-            TaskState::Withheld { cpu, since } => {
-                self.end_withheld(task, cpu, since);
-                self.tasks[task].state = TaskState::Withheld {
-                    cpu: to,
-                    since: self.now,
-                };
-                MigrationKind::Runnable
-            }
-            TaskState::Blocked => MigrationKind::Sleeping,
-            _ => MigrationKind::Unknown,
-        }
     }
 
     /// At the trace's end: waits still open are emitted without an end.

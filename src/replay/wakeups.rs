@@ -56,6 +56,11 @@ impl<S: Sink> Replay<'_, S> {
             self.abandon_wake(stale);
         }
         let (context, waker) = self.waker_of(cpu, step.flags);
+        if self.tasks[wakee].stopper {
+            self.stopper_woken(cpu, woken.target_cpu, context);
+        } else if self.cpus[cpu].moves.watched && context == Waker::Task {
+            self.went_on(cpu);
+        }
         let mut open = self.open_wake(cpu, wakee, waker, context, Some(step.ts));
         open.row.prev_cpu = Some(info.prev_cpu);
         open.by_itself = step.pid == self.tasks[wakee].pid;

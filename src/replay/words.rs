@@ -157,6 +157,43 @@ words! {
 }
 
 words! {
+    /// Why a task was moved from one CPU to another (`analysis` §6).
+    MigrationCause {
+        /// `select_task_rq` chose another CPU than the previous one, between `sched_waking` and `sched_wakeup`.
+        Wakeup = "wakeup",
+        /// `sched_exec()` moved the task that is about to become another program; before 4.14 also a new task's first
+        /// placement, which later kernels do not announce.
+        ForkExec = "fork_exec",
+        /// A CPU that was about to run nothing pulled it (`sched_balance_newidle()`, before 6.10 `newidle_balance()`).
+        NewIdle = "newidle",
+        /// The balancing of the SCHED soft interrupt, for its own CPU or for one whose tick is stopped.
+        Periodic = "periodic",
+        /// A stopper pushed it off its CPU because a balancer asked for it.
+        Active = "active",
+        /// The CPUs it may run on were changed, by itself or by another.
+        Affinity = "affinity",
+        /// NUMA balancing moved it to a node, or swapped it with another task.
+        Numa = "numa",
+        /// The real-time or deadline class balanced its own tasks (push and pull).
+        Rt = "rt",
+        /// The events do not tell, or contradict each other.
+        Unknown = "unknown",
+    }
+}
+
+words! {
+    /// How sure the cause of a migration is.
+    Confidence {
+        /// The events leave no other cause that the kernel has.
+        Certain = "certain",
+        /// They fit this cause, and another one only by a rare coincidence.
+        Likely = "likely",
+        /// The best guess where events that would tell are not recorded, or contradict each other.
+        Unsure = "unsure",
+    }
+}
+
+words! {
     /// The two readings of an affinity mask that the trace does not tell.
     Reading {
         /// Only CPUs on which the task was seen to run or to be queued.

@@ -3,12 +3,14 @@
 
 pub mod doctor;
 pub mod explain;
+pub mod domains;
 pub mod glossary;
 mod headline;
 pub mod info;
 pub mod json;
 mod ledger;
 mod moments;
+pub mod migrations;
 mod table;
 pub mod terminal;
 pub mod throughput;

@@ -8,7 +8,8 @@ use crate::replay::rows::{
     WaitRow, WakeupRow,
 };
 use crate::replay::words::{
-    Class, IpiKind, LedgerRow, Mark, MigrationKind, Origin, Path, Reading, Verdict, Waker,
+    Class, Confidence, IpiKind, LedgerRow, Mark, MigrationCause, MigrationKind, Origin, Path, Reading,
+    Verdict, Waker,
 };
 use crate::topology::Distance;
 use ttwu_parsers::print_fmt::PrevState;
@@ -222,10 +223,19 @@ tables! {
         from_cpu: U16 = cpu(row.from_cpu), "The CPU it was on.";
         to_cpu: U16 = cpu(row.to_cpu), "The CPU it went to.";
         distance: U8 of Distance = row.distance as u8, "Code of the distance between the two.";
-        kind: U8 of MigrationKind = row.kind.code(), "Code of what moved it.";
-        by_cpu: U16 = cpu(row.by_cpu), "The CPU that moved it.";
+        kind: U8 of MigrationKind [detail] = row.kind.code(), "Code of the state it was moved in.";
+        cause: U8 of MigrationCause = row.cause.code(), "Code of why it was moved.";
+        confidence: U8 of Confidence = row.confidence.code(), "Code of how sure the cause is.";
+        by_cpu: U16 [detail] = cpu(row.by_cpu), "The CPU that moved it.";
         by_task: U32 = row.by_task.map(|task| task.0), "The task that ran there; null if none or unknown.";
+        context: U8 of Waker = row.context.code(), "Code of the context in which it was moved.";
+        idle_left_seen: U16 = cpu(row.idle_left.map(|idle| idle[SEEN])), "Eligible idle CPUs in the LLC it left, affinity as seen; null if it left none.";
+        idle_left_any: U16 = cpu(row.idle_left.map(|idle| idle[ANY])), "Idle CPUs in the LLC it left, any CPU allowed; null if it left none.";
+        run_ns: I64 = row.run_ns, "Its on-CPU time from then until it blocked or was moved again; null if not seen.";
+        lost_seen_ns: I64 = row.lost_ns[SEEN], "Idle CPU time matched to its waits in that time, affinity as seen.";
+        lost_any_ns: I64 = row.lost_ns[ANY], "Idle CPU time matched to its waits in that time, any CPU allowed.";
         inferred: Bool = row.inferred, "Whether it is not recorded, but follows from where the task ran next.";
+        in_window: Bool = row.in_window, "Whether it lies in the window: counts count only these.";
     }
 
     /// One row for each interrupt sent to another CPU, or handled for one.

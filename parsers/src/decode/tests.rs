@@ -122,3 +122,31 @@ fn other_probes_of_the_recorder_are_counted_by_name() {
         ("ttwu", "tlb")
     );
 }
+
+#[test]
+fn moves_by_numa_balancing_name_their_tasks() {
+    let of = |name: &str, fields: &[(&str, usize, usize)]| {
+        let decoder = Decoder::new(&[probe("sched", name, fields)], Endian::Little, 8);
+        decoder.decode_any(&record(&[]), &SEEN).unwrap().payload
+    };
+    let moved = of(
+        "sched_move_numa",
+        &[("int pid", 16, 4), ("int dst_cpu", 20, 4)],
+    );
+    assert_eq!(moved, Payload::NumaMove { pid: 20 });
+    let swapped = of(
+        "sched_swap_numa",
+        &[("int src_pid", 16, 4), ("int dst_pid", 20, 4)],
+    );
+    let expected = Payload::NumaSwap {
+        src_pid: 20,
+        dst_pid: 17,
+    };
+    assert_eq!(swapped, expected);
+    // One that stays is not moved.
+    let stuck = of(
+        "sched_stick_numa",
+        &[("int src_pid", 16, 4), ("int dst_pid", 20, 4)],
+    );
+    assert_eq!(stuck, Payload::Other);
+}

@@ -7,8 +7,9 @@ use super::encode::text;
 use super::root::Root;
 use super::unreadable::Unreadable;
 
-/// The topology as a line of the record; none when no source tells anything.
-pub fn line(root: &Root, domains: &Domains, unreadable: &mut Unreadable) -> Option<String> {
+/// The topology as lines of the record, as far as any source tells it; and the LLCs as the caches alone have them, against
+/// which the scheduler's can be held.
+pub fn lines(root: &Root, domains: &Domains, unreadable: &mut Unreadable) -> Vec<String> {
     let sysfs = live_at(&root.path("sys/devices/system")).map_err(|error| {
         unreadable.note("sys/devices/system", text(&error.to_string()));
     });
@@ -18,8 +19,19 @@ pub fn line(root: &Root, domains: &Domains, unreadable: &mut Unreadable) -> Opti
         unreadable.note("proc/schedstat", text(&error.to_string()));
     });
     let named = named.ok().flatten().unwrap_or_default();
-    let spec = combine(sysfs.unwrap_or_default(), named).to_spec();
-    (!spec.is_empty()).then(|| format!("ttwu topology {spec}"))
+    let sysfs = sysfs.unwrap_or_default();
+    let caches = caches(&sysfs);
+    let spec = combine(sysfs, named).to_spec();
+    let topology = (!spec.is_empty()).then(|| format!("ttwu topology {spec}"));
+    topology.into_iter().chain(caches).collect()
+}
+
+fn caches(sysfs: &TopologyFacts) -> Option<String> {
+    let llcs = TopologyFacts {
+        llcs: Some(sysfs.llcs.clone()?),
+        ..TopologyFacts::default()
+    };
+    Some(format!("ttwu machine cache_llcs {}", llcs.to_spec()))
 }
 
 /// The LLC is the scheduler's where it says so; of the rest sysfs knows more, since isolated CPUs have no domains.
@@ -45,5 +57,8 @@ mod tests {
             combine(sysfs, domains).to_spec(),
             "llc=0-3;4-5;6;7 smt=0-1;2-3;4-5;6-7 node=0-7"
         );
+        let told = caches(&facts("llc=0-7 smt=0-1;2-3;4-5;6-7 node=0-7"));
+        assert_eq!(told.as_deref(), Some("ttwu machine cache_llcs llc=0-7"));
+        assert_eq!(caches(&facts("smt=0-1;2-3")), None);
     }
 }

@@ -11,6 +11,7 @@
 //! 155  0   10          ipi 1 cb=7                ipi_send_cpu with a callback; vec single | vec-end single
 //! 160  1   20          sel 20 prev=1 nr=4 | selret 0     the probes; sel may have mask=, flags= and flips=
 //! 170  0   10          fork 30 | exec 11 10 | exit | raise 3 | softirq 3 | softirq-end 3 | mark TEXT | setaffinity 0
+//! 175  0   10          numa 20 | numa 20 30     sched_move_numa, sched_swap_numa
 //! 180  1   0           lost 7 | lost-end
 //! ```
 //! FLAGS are letters: `h` hardirq, `s` softirq, `n` NMI. A pid's name is `tPID`, its priority 120, unless
@@ -50,6 +51,8 @@ pub struct Script {
     pub include_recorder: bool,
     /// What is counted as a unit of work.
     pub work: Option<Work>,
+    /// What else the trace would hold if it had happened.
+    pub recorded: Recorded,
 }
 
 impl Script {
@@ -65,6 +68,12 @@ impl Script {
             snapshot: Snapshot::default(),
             include_recorder: false,
             work: None,
+            recorded: Recorded {
+                exec: true,
+                set_affinity: true,
+                numa: true,
+                ..Recorded::default()
+            },
         }
     }
 
@@ -123,6 +132,7 @@ impl Script {
                 ipi_send: self.version >= (6, 4),
                 probes: has(|p| matches!(p, Payload::Select(_))),
                 first_send_is_queueing: self.version == (6, 4),
+                ..self.recorded
             },
             known_from_start: if self.complete {
                 let known = survey.cpus.iter().filter(|c| c.first_pid >= 0);
@@ -328,6 +338,11 @@ fn payload(line: &str, words: &[&str], pid: i32, names: &HashMap<i32, (Comm, i16
         "softirq" => Payload::SoftirqEntry { vec: cpu(1) },
         "softirq-end" => Payload::SoftirqExit { vec: cpu(1) },
         "setaffinity" => Payload::SetAffinity { pid: int(1) },
+        "numa" if words.len() > 2 => Payload::NumaSwap {
+            src_pid: int(1),
+            dst_pid: int(2),
+        },
+        "numa" => Payload::NumaMove { pid: int(1) },
         "mark" => Payload::Marker(words[1..].join(" ").into_bytes().into()),
         "lost" => Payload::LossBegin {
             count: words.get(1).map(|n| n.parse().expect(line)),
