@@ -20,7 +20,7 @@ use crate::replay::steps::Batch;
 use crate::replay::survey::{Survey, survey};
 use crate::replay::units::Work;
 use crate::replay::words::Reading;
-use crate::replay::{Config, Counts, Machine, Replay};
+use crate::replay::{Config, Counts, IpiFacts, Machine, Replay};
 use crate::topology::{self, Topology};
 
 /// How long an idle CPU must have been idle around a choice to count as missed: 5 µs.
@@ -293,6 +293,13 @@ fn configure(
         .filter(|c| meta.complete_from_start.contains(&c.cpu) && c.first_pid >= 0)
         .map(|c| (c.cpu, c.first_pid))
         .collect();
+    let ipis = IpiFacts::new(
+        trace.types(),
+        &survey.by_type,
+        model.version,
+        || trace.symbols(),
+        || trace.strings(),
+    );
     Ok(Config {
         window: window(survey, options, start_ns, end_ns)?,
         start_ns,
@@ -300,6 +307,7 @@ fn configure(
         settle_ns: options.settle_ns,
         readings: options.readings.clone(),
         recorded: Recorded::new(trace.types(), &survey.by_type, model.version),
+        ipis,
         model,
         known_from_start,
         online_cpus: machine.cpus.len(),

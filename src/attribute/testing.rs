@@ -10,7 +10,7 @@ use crate::replay::rows::{CpuRow, MigrationRow, Sink, TaskId, TaskRow, WaitRow, 
 use crate::replay::snapshot::Snapshot;
 use crate::replay::survey::Survey;
 use crate::replay::words::{Class, MigrationKind, Origin, Pair, Path, Reading, Verdict, Waker};
-use crate::replay::{Config, Counts, Machine};
+use crate::replay::{Config, Counts, IpiFacts, Machine};
 use crate::tables::{Budget, Builders, TableSet, Tables};
 use crate::topology::{Distance, Topology};
 use ttwu_parsers::decode::EventType;
@@ -222,6 +222,7 @@ fn config(types: &[EventType], survey: &Survey) -> Config {
         known_from_start: Vec::new(),
         online_cpus: 4,
         snapshot: Snapshot::default(),
+        ipis: IpiFacts::default(),
         include_recorder: false,
         work: None,
     }
