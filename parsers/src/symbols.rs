@@ -8,31 +8,35 @@ use crate::event::escape;
 const LONGEST: u64 = 1 << 20;
 
 /// The kernel's functions by address.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Symbols {
-    text: Vec<u8>,
-    /// Address, and where the name lies in the text, ascending.
+    names: Vec<u8>,
+    /// Address, and where the name lies among the names, ascending.
     functions: Vec<(u64, u32, u32)>,
+}
+
+impl std::fmt::Debug for Symbols {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Symbols({})", self.functions.len())
+    }
 }
 
 impl Symbols {
     /// Reads lines of address, type and name, as `/proc/kallsyms` has them. Lines that are none are left out, and all
     /// addresses of 0, which stand for all where a kernel hides them.
-    pub fn parse(text: Vec<u8>) -> Self {
-        let mut functions = Vec::new();
-        let mut start = 0;
-        for line in text.split_inclusive(|&b| b == b'\n') {
-            if let Some((address, from, len)) = function(line) {
-                let place = u32::try_from(start + from);
-                let len = u32::try_from(len);
-                if let (Ok(place), Ok(len)) = (place, len) {
-                    functions.push((address, place, len));
-                }
+    pub fn parse(text: &[u8]) -> Self {
+        let mut symbols = Self::default();
+        for line in text.split(|&b| b == b'\n') {
+            if let Some((address, name)) = function(line)
+                && let Ok(start) = u32::try_from(symbols.names.len())
+                && let Ok(len) = u32::try_from(name.len())
+            {
+                symbols.names.extend(name);
+                symbols.functions.push((address, start, len));
             }
-            start += line.len();
         }
-        functions.sort_by_key(|&(address, ..)| address);
-        Self { text, functions }
+        symbols.functions.sort_by_key(|&(address, ..)| address);
+        symbols
     }
 
     pub fn is_empty(&self) -> bool {
@@ -62,22 +66,19 @@ impl Symbols {
     fn name(&self, start: u32, len: u32) -> &[u8] {
         let start = start as usize;
         let end = start.saturating_add(len as usize);
-        self.text.get(start..end).unwrap_or_default()
+        self.names.get(start..end).unwrap_or_default()
     }
 }
 
-/// Address of a line's function, and where its name starts and how long it is; `None` for data and for no function.
-fn function(line: &[u8]) -> Option<(u64, usize, usize)> {
+/// Address and name of a line's function; `None` for data and for no function.
+fn function(line: &[u8]) -> Option<(u64, &[u8])> {
     let space = line.iter().position(|&b| b == b' ')?;
     let address = hexadecimal(line.get(..space)?)?;
     let kind = *line.get(space + 1)?;
-    let from = space + 3;
-    let name = line.get(from..)?;
     // A module's name follows behind a tab.
-    let ends = |b: &u8| matches!(b, b'\t' | b'\n' | b' ');
-    let len = name.iter().position(ends).unwrap_or(name.len());
+    let name = line.get(space + 3..)?.split(|&b| b == b'\t').next()?;
     let is_code = matches!(kind, b't' | b'T' | b'w' | b'W');
-    (is_code && address != 0 && len > 0).then_some((address, from, len))
+    (is_code && address != 0 && !name.is_empty()).then_some((address, name))
 }
 
 fn hexadecimal(digits: &[u8]) -> Option<u64> {
@@ -129,7 +130,7 @@ mod tests {
 
     #[test]
     fn addresses_lie_in_the_function_before_them() {
-        let symbols = Symbols::parse(LIST.as_bytes().to_vec());
+        let symbols = Symbols::parse(LIST.as_bytes());
         let at = |address| symbols.function(address);
         assert_eq!(at(0xffff_ffff_8100_00ff), None);
         assert_eq!(at(0xffff_ffff_8100_0100).as_deref(), Some("first"));
@@ -149,8 +150,8 @@ mod tests {
             .lines()
             .map(|l| format!("{}{}\n", "0".repeat(16), l.get(16..).unwrap_or("")))
             .collect();
-        assert!(Symbols::parse(hidden.into_bytes()).is_empty());
-        assert!(Symbols::parse(Vec::new()).is_empty());
+        assert!(Symbols::parse(hidden.as_bytes()).is_empty());
+        assert!(Symbols::parse(b"").is_empty());
     }
 
     #[test]

@@ -46,7 +46,12 @@ impl<S: Sink> Replay<'_, S> {
             FlushReason::RemoteShootdown | FlushReason::RemoteWrongCpu => {
                 self.flushed_in_handler(cpu);
             }
-            FlushReason::TaskSwitch | FlushReason::Other => {}
+            // A lazy CPU gives the mappings up instead, be it the initiator or one that was asked.
+            FlushReason::TaskSwitch => {
+                self.own_part(cpu);
+                self.flushed_in_handler(cpu);
+            }
+            FlushReason::Other => {}
         }
     }
 

@@ -46,6 +46,9 @@ pub struct IpiFacts {
     pub wakeup_function: Option<u64>,
     pub flush_function: Option<u64>,
     pub generic_function: Option<u64>,
+    pub symbols: Symbols,
+    /// `tlb_single_page_flush_ceiling`, where the machine record has it.
+    pub flush_ceiling: Option<u32>,
     /// What arm64's reasons, addresses of strings, stand for.
     pub reasons: Vec<(u64, Reason)>,
 }
@@ -106,6 +109,7 @@ impl IpiFacts {
             facts.wakeup_function = symbols.address("sched_ttwu_pending");
             facts.flush_function = symbols.address("flush_tlb_func");
             facts.generic_function = symbols.address("generic_smp_call_function_single_interrupt");
+            facts.symbols = symbols;
         }
         if facts.entries || has("ipi_raise") {
             let named = |(at, string)| Some((at, Reason::of(string)?));
@@ -318,7 +322,7 @@ mod tests {
             &types,
             &vec![1; types.len()],
             version,
-            || Symbols::parse(symbols.as_bytes().to_vec()),
+            || Symbols::parse(symbols.as_bytes()),
             || Strings::parse(strings.as_bytes()),
         )
     }

@@ -181,7 +181,7 @@ impl PerfTrace {
 
     /// The traced kernel's functions, where the file has them.
     pub fn symbols(&self) -> Symbols {
-        Symbols::parse(self.kallsyms.clone())
+        Symbols::parse(&self.kallsyms)
     }
 
     /// The traced kernel's static strings, where the file has them.

@@ -85,8 +85,7 @@ impl DatTrace {
 
     /// The traced kernel's functions, which are read now.
     pub fn symbols(&self) -> Symbols {
-        let text = self.texts.kallsyms.read(&self.bytes, self.layout.endian);
-        Symbols::parse(text.into_owned())
+        Symbols::parse(&self.texts.kallsyms.read(&self.bytes, self.layout.endian))
     }
 
     /// The traced kernel's static strings, which are read now.

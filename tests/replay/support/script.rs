@@ -189,6 +189,7 @@ impl Script {
                 ],
                 false => Vec::new(),
             },
+            ..IpiFacts::default()
         }
     }
 }
