@@ -199,12 +199,7 @@ fn ipis(facts: &Facts, coverage: f64) -> Fit {
             .collect();
         present.join(", ")
     };
-    let sends = holds(&[
-        "ipi_send_cpu",
-        "ipi_send_cpumask",
-        "ipi_raise",
-        "csd_queue_cpu",
-    ]);
+    let sends = holds(&["ipi_send_cpu", "ipi_send_cpumask", "ipi_raise"]);
     let handlers = holds(&[
         "reschedule_entry",
         "call_function_entry",
@@ -212,23 +207,33 @@ fn ipis(facts: &Facts, coverage: f64) -> Fit {
         "ipi_entry",
         "csd_function_entry",
     ]);
-    let (word, what) = match (sends.as_str(), handlers.as_str()) {
-        ("", "") => return fit("no", "no interrupts between CPUs are recorded", 0.0),
-        (sends, "") => (
+    match (sends.as_str(), handlers.as_str()) {
+        ("", "") => fit("no", "no interrupts between CPUs are recorded", 0.0),
+        (sends, "") => fit(
             "partly",
-            format!("sends are recorded ({sends}), handlers are not"),
+            format!(
+                "sends are recorded ({sends}), handlers are not: latency and stolen time are not known"
+            ),
+            coverage,
         ),
-        ("", handlers) => (
+        ("", handlers) => fit(
             "partly",
-            format!("handlers are recorded ({handlers}), sends are not"),
+            format!(
+                "handlers are recorded ({handlers}), sends are not (6.4 on): who interrupts whom, how far and how fast is not known"
+            ),
+            coverage,
         ),
-        (sends, handlers) => ("yes", format!("{sends} and {handlers} are recorded")),
-    };
-    fit(
-        word,
-        format!("{what}; this version does not compute them"),
-        coverage,
-    )
+        (sends, handlers) => {
+            let calls = match facts.recorded("csd_queue_cpu").unwrap_or(0) {
+                0 => "; which functions are called is not (csd events, 6.5 on)",
+                _ => "",
+            };
+            by_coverage(
+                format!("{sends} and {handlers} are recorded{calls}"),
+                coverage,
+            )
+        }
+    }
 }
 
 fn throughput_fit(facts: &Facts, throughput: &Known<Throughput>, coverage: f64) -> Fit {

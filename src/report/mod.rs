@@ -5,6 +5,7 @@ pub mod doctor;
 pub mod glossary;
 mod headline;
 pub mod info;
+pub mod ipis;
 pub mod json;
 mod ledger;
 mod table;

@@ -35,7 +35,7 @@ pub struct Request {
     pub distance: u8,
 }
 
-/// Handlers and their time.
+/// Handlers of interrupts, and the time of all handlers, functions' too.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Times {
     pub handlers: u64,
@@ -169,7 +169,7 @@ impl Found {
             if *task != NO_NUMBER && *handler != NO_TIME {
                 let taken = self.taken.entry(*task).or_default();
                 taken.ns += *handler;
-                taken.handlers += 1;
+                taken.handlers += times.handlers;
                 taken.tlb_ns += if kind == IpiKind::Tlb { *handler } else { 0 };
             }
             let called = Called {
@@ -246,13 +246,13 @@ fn times_of(request: &Request, handler_ns: i64, on_idle: u8, wakeups: u32) -> Ti
         _ => u64::from(wakeups),
     };
     let mut times = Times {
-        handlers: 1,
+        handlers: u64::from(request.road != IpiRoad::Queue),
         wakeups: enqueued,
         enqueuing: u64::from(enqueued > 0),
         ..Times::default()
     };
     match (handler_ns, on_idle) {
-        (NO_TIME, _) => times.untimed = 1,
+        (NO_TIME, _) => times.untimed = times.handlers,
         (ns, 0) => times.stolen_ns = ns,
         (ns, 1) => times.idle_ns = ns,
         (ns, NO_CODE | 2..) => times.unknown_ns = ns,

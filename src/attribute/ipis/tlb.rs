@@ -323,7 +323,9 @@ mod tests {
     #[test]
     fn sizes_are_counted_by_their_power_of_two() {
         let mut sizes = Log2::default();
-        [0, -1, 1, 2, 3, 4, 32, 33, 63, 64].map(|size| sizes.push(size));
+        for size in [0, -1, 1, 2, 3, 4, 32, 33, 63, 64] {
+            sizes.push(size);
+        }
         assert_eq!(sizes.0, [1, 2, 1, 0, 0, 3, 1]);
         let mut few = Log2::default();
         few.push(2);
