@@ -1,4 +1,5 @@
 //! Interrupts between CPUs and TLB shootdowns: traces worked by hand, and real ones counted by another route.
 
 mod by_hand;
-mod tmp;
+mod raw;
+mod real;

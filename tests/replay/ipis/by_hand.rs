@@ -273,6 +273,17 @@ fn a_reschedule_is_a_wakeups_only_in_its_window() {
     assert_eq!(only(&rows).kind, IpiKind::WakeupReschedule);
 }
 
+/// An interrupt that the waker sends itself, to wake the trace's reader, is not the wakeup's.
+#[test]
+fn work_of_its_own_is_no_part_of_a_wakeup() {
+    let rows = run(&QUEUED.replace("    1003", "    1001 0 10 ipi 0 cb=44\n    1003"));
+    let kinds: Vec<_> = sent(&rows).iter().map(|row| row.kind).collect();
+    assert_eq!(kinds, [IpiKind::IrqWork, IpiKind::Wakeup]);
+    let wakeup = rows.woken_at(1000);
+    assert_eq!(wakeup.path, ttwu::replay::words::Path::QueuedIpi);
+    assert_eq!(wakeup.waker_cost_ns, Some(4));
+}
+
 #[test]
 fn to_itself_a_cpu_sends_work() {
     let rows = run("
