@@ -21,7 +21,7 @@ use crate::replay::steps::Batch;
 use crate::replay::survey::{Survey, survey};
 use crate::replay::units::Work;
 use crate::replay::words::Reading;
-use crate::replay::{Config, Counts, Machine, Replay};
+use crate::replay::{Config, Counts, IpiFacts, Machine, Replay};
 use crate::topology::{self, Topology};
 
 pub use self::reread::{Collecting, Moment, Watch, reread};
@@ -296,6 +296,14 @@ fn configure(
         .filter(|c| meta.complete_from_start.contains(&c.cpu) && c.first_pid >= 0)
         .map(|c| (c.cpu, c.first_pid))
         .collect();
+    let mut ipis = IpiFacts::new(
+        trace.types(),
+        &survey.by_type,
+        model.version,
+        || trace.symbols(),
+        || trace.strings(),
+    );
+    ipis.flush_ceiling = flush_ceiling(record);
     Ok(Config {
         window: window(survey, options, start_ns, end_ns)?,
         start_ns,
@@ -303,12 +311,23 @@ fn configure(
         settle_ns: options.settle_ns,
         readings: options.readings.clone(),
         recorded: Recorded::new(trace.types(), &survey.by_type, model.version),
+        ipis,
         model,
         known_from_start,
         online_cpus: machine.cpus.len(),
         snapshot: snapshot(record, survey),
         include_recorder: options.include_recorder,
         work: options.work.clone(),
+    })
+}
+
+/// The most pages that the kernel flushes one by one.
+fn flush_ceiling(record: &MachineRecord) -> Option<u32> {
+    let mut tunables = record.facts.iter().filter(|(key, _)| key == "tunable");
+    tunables.find_map(|(_, text)| {
+        let (name, value) = text.split_once(' ')?;
+        let known = name.ends_with("tlb_single_page_flush_ceiling");
+        known.then(|| value.trim().parse().ok()).flatten()
     })
 }
 

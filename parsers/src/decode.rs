@@ -242,8 +242,11 @@ fn comm(field: BlobField, record: &[u8], endian: Endian) -> Option<Comm> {
     }
 }
 
-/// Makes a payload of up to three integers.
-type BuildFromInts = fn([i64; 3]) -> Payload;
+/// Most integers of a payload that is made of nothing else.
+const INTS: usize = 4;
+
+/// Makes a payload of up to four integers.
+type BuildFromInts = fn([i64; INTS]) -> Payload;
 
 /// The fields of one decoded event type.
 #[derive(Debug, Clone)]
@@ -254,8 +257,8 @@ enum Layout {
     Fork([IntField; 2], BlobField),
     Exec([IntField; 2]),
     Exit(IntField, BlobField),
-    /// Types whose payload is up to three integers.
-    Ints([Option<IntField>; 3], BuildFromInts),
+    /// Types whose payload is up to four integers.
+    Ints([Option<IntField>; INTS], BuildFromInts),
     Mask(
         BlobField,
         [Option<IntField>; 2],
@@ -363,61 +366,79 @@ impl Layout {
     }
 
     fn resolve_ints(system: &str, name: &str, format: &EventFormat) -> Option<Self> {
-        let (fields, build): ([&str; 3], BuildFromInts) = match (system, name) {
-            ("sched", "sched_wake_idle_without_ipi") => (["cpu", "", ""], |[cpu, ..]| {
+        let (fields, build): ([&str; INTS], BuildFromInts) = match (system, name) {
+            ("sched", "sched_wake_idle_without_ipi") => (["cpu", "", "", ""], |[cpu, ..]| {
                 Payload::WakeIdleWithoutIpi { cpu: to_cpu(cpu) }
             }),
-            ("ipi", "ipi_send_cpu") => (["cpu", "callsite", "callback"], |[cpu, site, back]| {
-                Payload::IpiSendCpu {
+            ("ipi", "ipi_send_cpu") => (
+                ["cpu", "callsite", "callback", ""],
+                |[cpu, site, back, _]| Payload::IpiSendCpu {
                     cpu: to_cpu(cpu),
                     callsite: site.cast_unsigned(),
                     callback: back.cast_unsigned(),
-                }
-            }),
-            ("csd", "csd_queue_cpu") => (["cpu", "callsite", "func"], |[cpu, site, func]| {
-                Payload::CsdQueue {
+                },
+            ),
+            ("csd", "csd_queue_cpu") => (
+                ["cpu", "callsite", "func", "csd"],
+                |[cpu, site, func, csd]| Payload::CsdQueue {
                     cpu: to_cpu(cpu),
                     callsite: site.cast_unsigned(),
                     func: func.cast_unsigned(),
+                    csd: csd.cast_unsigned(),
+                },
+            ),
+            ("csd", "csd_function_entry") => (["func", "csd", "", ""], |[func, csd, ..]| {
+                Payload::CsdEntry {
+                    func: func.cast_unsigned(),
+                    csd: csd.cast_unsigned(),
                 }
             }),
-            ("csd", "csd_function_entry") => (["func", "", ""], |[func, ..]| Payload::CsdEntry {
-                func: func.cast_unsigned(),
+            ("csd", "csd_function_exit") => (["func", "csd", "", ""], |[func, csd, ..]| {
+                Payload::CsdExit {
+                    func: func.cast_unsigned(),
+                    csd: csd.cast_unsigned(),
+                }
             }),
-            ("csd", "csd_function_exit") => (["func", "", ""], |[func, ..]| Payload::CsdExit {
-                func: func.cast_unsigned(),
-            }),
-            ("ipi", "ipi_entry") => (["reason", "", ""], |[reason, ..]| Payload::IpiEntry {
+            ("ipi", "ipi_entry") => (["reason", "", "", ""], |[reason, ..]| Payload::IpiEntry {
                 reason: reason.cast_unsigned(),
             }),
-            ("ipi", "ipi_exit") => (["reason", "", ""], |[reason, ..]| Payload::IpiExit {
+            ("ipi", "ipi_exit") => (["reason", "", "", ""], |[reason, ..]| Payload::IpiExit {
                 reason: reason.cast_unsigned(),
             }),
-            ("tlb", "tlb_flush") => (["reason", "pages", ""], |[reason, pages, _]| {
+            ("tlb", "tlb_flush") => (["reason", "pages", "", ""], |[reason, pages, ..]| {
                 Payload::TlbFlush {
                     reason: to_i32(reason),
                     pages,
                 }
             }),
-            ("irq", "softirq_raise") => (["vec", "", ""], |[vec, ..]| Payload::SoftirqRaise {
+            ("irq", "softirq_raise") => (["vec", "", "", ""], |[vec, ..]| Payload::SoftirqRaise {
                 vec: to_cpu(vec),
             }),
-            ("irq", "softirq_entry") => (["vec", "", ""], |[vec, ..]| Payload::SoftirqEntry {
+            ("irq", "softirq_entry") => (["vec", "", "", ""], |[vec, ..]| Payload::SoftirqEntry {
                 vec: to_cpu(vec),
             }),
-            ("irq", "softirq_exit") => (["vec", "", ""], |[vec, ..]| Payload::SoftirqExit {
+            ("irq", "softirq_exit") => (["vec", "", "", ""], |[vec, ..]| Payload::SoftirqExit {
                 vec: to_cpu(vec),
             }),
-            ("irq", "irq_handler_entry") => (["irq", "", ""], |[irq, ..]| Payload::IrqEntry {
+            ("irq", "irq_handler_entry") => (["irq", "", "", ""], |[irq, ..]| Payload::IrqEntry {
                 irq: to_i32(irq),
             }),
-            ("irq", "irq_handler_exit") => (["irq", "", ""], |[irq, ..]| Payload::IrqExit {
+            ("irq", "irq_handler_exit") => (["irq", "", "", ""], |[irq, ..]| Payload::IrqExit {
                 irq: to_i32(irq),
             }),
-            (PROBES, "selret") => (["cpu", "", ""], |[cpu, ..]| Payload::Selected {
+            (PROBES, "selret") => (["cpu", "", "", ""], |[cpu, ..]| Payload::Selected {
                 cpu: to_i32(cpu),
             }),
-            ("syscalls", "sys_enter_sched_setaffinity") => (["pid", "", ""], |[pid, ..]| {
+            // A range without its end is none.
+            (PROBES, "tlb") if format.int("end").is_none() => return None,
+            (PROBES, "tlb") => (["start", "end", "shift", ""], |[start, end, shift, _]| {
+                Payload::FlushRange {
+                    start: start.cast_unsigned(),
+                    end: end.cast_unsigned(),
+                    shift: u32::try_from(shift).unwrap_or(0),
+                }
+            }),
+            ("syscalls", "sys_enter_sched_setaffinity") => (["pid", "", "", ""], |[pid, ..]| {
                 Payload::SetAffinity { pid: to_i32(pid) }
             }),
             ("sched", "sched_move_numa") => (["pid", "", ""], |[pid, ..]| Payload::NumaMove {
@@ -510,7 +531,7 @@ fn vector_edge(name: &str) -> Option<Layout> {
         "call_function_single_exit" => |_| Payload::VectorExit(Vector::CallFunctionSingle),
         _ => return None,
     };
-    Some(Layout::Ints([None; 3], build))
+    Some(Layout::Ints([None; INTS], build))
 }
 
 /// The values of up to `N` fields; a field the format lacks reads as 0.

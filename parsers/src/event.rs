@@ -196,16 +196,21 @@ pub enum Payload {
         callsite: u64,
         callback: u64,
     },
+    /// `csd` is the address of what was queued; 0 where the event does not tell.
     CsdQueue {
         cpu: u32,
         callsite: u64,
         func: u64,
+        csd: u64,
     },
+    /// `csd` is 0 for a CPU's own part of a call to many.
     CsdEntry {
         func: u64,
+        csd: u64,
     },
     CsdExit {
         func: u64,
+        csd: u64,
     },
     VectorEntry(Vector),
     VectorExit(Vector),
@@ -224,6 +229,13 @@ pub enum Payload {
     TlbFlush {
         reason: i32,
         pages: i64,
+    },
+    /// The function probe on `flush_tlb_mm_range`: the addresses that a flush was asked for. `end` is all ones for all of
+    /// them; `shift` is that of the pages' size, 0 where the probe does not tell.
+    FlushRange {
+        start: u64,
+        end: u64,
+        shift: u32,
     },
     SoftirqRaise {
         vec: u32,

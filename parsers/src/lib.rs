@@ -18,6 +18,7 @@ pub mod machine_record;
 pub mod map;
 pub mod perfdata;
 pub mod print_fmt;
+pub mod symbols;
 pub mod topology;
 pub mod trace;
 pub mod tracedat;

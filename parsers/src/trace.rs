@@ -9,6 +9,7 @@ use crate::fault::FaultLog;
 use crate::glance::Glance;
 use crate::map::Bytes;
 use crate::perfdata::PerfTrace;
+use crate::symbols::{Strings, Symbols};
 use crate::topology::PerfTopology;
 use crate::tracedat::DatTrace;
 use crate::watch::{Watch, WatchError};
@@ -139,6 +140,22 @@ impl Trace {
         match self {
             Trace::Perf(trace) => trace.watch_error(),
             Trace::Dat(trace) => trace.watch_error(),
+        }
+    }
+
+    /// The traced kernel's functions, where the trace has them. Reads megabytes: once is enough.
+    pub fn symbols(&self) -> Symbols {
+        match self {
+            Trace::Perf(trace) => trace.symbols(),
+            Trace::Dat(trace) => trace.symbols(),
+        }
+    }
+
+    /// The traced kernel's static strings, where the trace has them.
+    pub fn strings(&self) -> Strings {
+        match self {
+            Trace::Perf(trace) => trace.strings(),
+            Trace::Dat(trace) => trace.strings(),
         }
     }
 

@@ -4,7 +4,7 @@ use super::Selection;
 use super::answer::Ledger;
 use super::scope::{Facts, Scope};
 use super::trace_facts::lost_events;
-use crate::replay::words::Reading;
+use crate::replay::words::{FlushReason, Reading};
 use ttwu_parsers::event::escape;
 
 /// Most single faults that are listed.
@@ -25,6 +25,7 @@ pub fn caveats(scope: &Scope, selection: &Selection, ledger: &Ledger) -> Vec<Str
     told.extend(unknown_time(facts, ledger));
     told.extend(contradictions(facts));
     told.extend(open_ends(facts));
+    told.extend(shootdowns(facts));
     told.extend(readings(facts));
     told.extend(selected(scope, selection));
     told
@@ -270,6 +271,20 @@ fn open_ends(facts: &Facts) -> Vec<String> {
         }),
     ];
     sentences.into_iter().flatten().collect()
+}
+
+/// Flushes of other CPUs' TLBs that leave no event: AMD's INVLPGB (arch/x86/mm/tlb.c, 6.15 on), Hyper-V's hypercalls.
+fn shootdowns(facts: &Facts) -> Option<String> {
+    let counts = &facts.counts.tlb_flushes;
+    let of = |reason: FlushReason| counts.get(reason as usize).copied().unwrap_or(0);
+    let own = of(FlushReason::LocalMmShootdown);
+    let silent = own > 0 && of(FlushReason::RemoteSend) == 0;
+    silent.then(|| {
+        format!(
+            "of {} none asked other CPUs; where the processor broadcasts flushes (AMD INVLPGB) or the hypervisor does them, flushes of other CPUs leave no event",
+            many(own, "local TLB flush").replace("flushs", "flushes")
+        )
+    })
 }
 
 fn readings(facts: &Facts) -> Option<String> {

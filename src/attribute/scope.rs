@@ -159,6 +159,33 @@ impl<'a> Scope<'a> {
         }
     }
 
+    /// Goes through the requests between CPUs that go to the selected ones, and that a selected task sent or was
+    /// interrupted by.
+    pub fn ipis(&self) -> Rows<'_> {
+        let cpus = self.cpus.clone().map(|set| is_member("target_cpu", set));
+        let tasks = self.tasks.clone().map(|set| {
+            let sent = is_member("task", set.clone());
+            sent.or(is_member("interrupted", set))
+        });
+        Rows {
+            scope: self,
+            table: Table::Ipis,
+            filter: match (cpus, tasks) {
+                (Some(cpus), Some(tasks)) => Some(cpus.and(tasks)),
+                (cpus, tasks) => cpus.or(tasks),
+            },
+        }
+    }
+
+    /// Goes through the TLB flushes of the selected tasks on the selected CPUs.
+    pub fn flushes(&self) -> Rows<'_> {
+        Rows {
+            scope: self,
+            table: Table::Flushes,
+            filter: self.selected("task", "cpu"),
+        }
+    }
+
     /// Goes through the waits of the selected tasks that end on the selected CPUs.
     pub fn waits(&self) -> Rows<'_> {
         Rows {

@@ -6,13 +6,15 @@ use crate::replay::cpuset::CpuMap;
 use crate::replay::ledger::Window;
 use crate::replay::model::KernelModel;
 use crate::replay::resolver::Recorded;
-use crate::replay::rows::{CpuRow, MigrationRow, Sink, TaskId, TaskRow, WaitRow, WakeupRow};
+use crate::replay::rows::{
+    CpuRow, FlushRow, IpiRow, MigrationRow, Sink, TaskId, TaskRow, WaitRow, WakeupRow,
+};
 use crate::replay::snapshot::Snapshot;
 use crate::replay::survey::Survey;
 use crate::replay::words::{
-    Class, Confidence, MigrationCause, MigrationKind, Origin, Pair, Path, Reading, Verdict, Waker,
+    Class, Confidence, FlushReason, IpiFate, IpiKind, IpiRoad, MigrationCause, MigrationKind, Origin, Pair, Path, Reading, Verdict, Waker,
 };
-use crate::replay::{Config, Counts, Machine};
+use crate::replay::{Config, Counts, IpiFacts, Machine};
 use crate::tables::{Budget, Builders, TableSet, Tables};
 use crate::topology::{Distance, Topology};
 use ttwu_parsers::decode::EventType;
@@ -141,6 +143,44 @@ pub fn migration(ts_ns: i64, cause: MigrationCause, distance: Distance) -> Migra
     }
 }
 
+/// An interrupt from CPU 0 to CPU 1 whose handler interrupted task 1, in the window.
+pub fn ipi(kind: IpiKind, latency_ns: i64, handler_ns: i64) -> IpiRow {
+    IpiRow {
+        ts_ns: 200,
+        cpu: Some(0),
+        target_cpu: 1,
+        road: IpiRoad::Interrupt,
+        kind,
+        fate: IpiFate::Handled,
+        distance: Distance::Llc,
+        task: Some(TaskId(0)),
+        latency_ns: Some(latency_ns),
+        handler_ns: Some(handler_ns),
+        interrupted: Some(TaskId(1)),
+        on_idle: Some(false),
+        wakeups: 0,
+        callback: 0,
+        callsite: 0,
+        in_window: true,
+    }
+}
+
+/// A flush by task 0 on CPU 0, in the window.
+pub fn flush(reason: FlushReason, pages: i64, targets: u32, wait_ns: Option<i64>) -> FlushRow {
+    FlushRow {
+        ts_ns: 200,
+        cpu: 0,
+        task: Some(TaskId(0)),
+        reason,
+        pages: Some(pages),
+        range_pages: None,
+        targets: Some(targets),
+        interrupts: targets,
+        wait_ns,
+        in_window: true,
+    }
+}
+
 /// A trace made by hand.
 pub struct Rig {
     pub meta: TraceMeta,
@@ -199,6 +239,19 @@ impl Rig {
         }
     }
 
+    /// Has the trace record more events.
+    pub fn recording(mut self, names: &[(&str, &str)]) -> Self {
+        for (system, name) in names {
+            self.types.push(EventType {
+                id: 1,
+                system: (*system).to_owned(),
+                name: (*name).to_owned(),
+            });
+            self.survey.by_type.push(10);
+        }
+        self
+    }
+
     /// Takes away what is known of the machine.
     pub fn without_topology(mut self) -> Self {
         self.machine.topology = Topology::unknown(&[0, 1, 2, 3], "the trace does not carry it");
@@ -239,6 +292,7 @@ fn config(types: &[EventType], survey: &Survey) -> Config {
         known_from_start: Vec::new(),
         online_cpus: 4,
         snapshot: Snapshot::default(),
+        ipis: IpiFacts::default(),
         include_recorder: false,
         work: None,
     }

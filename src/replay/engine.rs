@@ -6,21 +6,21 @@ use std::collections::{BinaryHeap, VecDeque};
 use slab::Slab;
 
 use super::cpuset::{MaskId, MaskTable};
+use super::ipis::Functions;
 use super::ledger::{Domains, Ledger, Waiting};
 use super::machine::{BusyMeter, CpuState, Current, Distances, Machine};
 use super::migrations::OpenMove;
 use super::pids::PidNumber;
-use super::rows::{CpuRow, IpiRow, Sink, TaskId, TaskRow};
+use super::rows::{CpuRow, Sink, TaskId, TaskRow};
 use super::steps::{Batch, Kind, Step, WakeInfo};
 use super::survey::Survey;
 use super::tasks::{Task, TaskState, Tasks};
 use super::verdict::Snapshots;
 use super::waits::Wait;
 use super::wakeups::OpenWake;
-use super::words::{IpiKind, LedgerRow, Pair, Reading};
+use super::words::{LedgerRow, Pair, Reading};
 use super::{Config, Counts};
-use crate::topology::Distance;
-use ttwu_parsers::event::{Comm, Event, Payload, Vector};
+use ttwu_parsers::event::{Comm, Event, Payload};
 
 /// Rebuilds CPU and task state from events in time order, and emits rows.
 pub struct Replay<'a, S: Sink> {
@@ -58,6 +58,8 @@ pub struct Replay<'a, S: Sink> {
     /// Waits that ended before their choice settled: when it will have, and the wait.
     pub(super) unsettled: VecDeque<(i64, usize)>,
     pub(super) counts: Counts,
+    /// What was learnt of the kernel's functions.
+    pub(super) functions: Functions,
     /// Direct wakeups across LLCs that cannot have been requeues: proof that TTWU_QUEUE was off.
     pub(super) cross_direct: u64,
 }
@@ -110,6 +112,7 @@ impl<'a, S: Sink> Replay<'a, S> {
             ended: Vec::new(),
             unsettled: VecDeque::new(),
             counts: Counts::default(),
+            functions: Functions::new(&config.ipis),
             cross_direct: 0,
         };
         replay.start_known_cpus();
@@ -152,6 +155,7 @@ impl<'a, S: Sink> Replay<'a, S> {
     pub fn finish(mut self) -> Counts {
         self.now = self.now.max(self.config.end_ns);
         self.run_choices(i64::MAX);
+        self.close_ipis();
         self.close_all();
         self.emit_tasks();
         self.emit_cpus();
@@ -181,7 +185,12 @@ impl<'a, S: Sink> Replay<'a, S> {
                     self.waking(cpu, step, woken, info);
                 }
             }
-            Kind::Wakeup(woken) => self.wakeup(cpu, step, woken),
+            Kind::Wakeup(woken) => {
+                if step.pid == 0 || step.flags.hardirq() {
+                    self.enqueued_in_handler(cpu);
+                }
+                self.wakeup(cpu, step, woken);
+            }
             Kind::WakeupNew(woken) => self.wakeup_new(cpu, step, woken, wake),
             Kind::Migrate(moved) => self.migrate(cpu, step, moved),
             Kind::Rare => {
@@ -275,69 +284,6 @@ impl<'a, S: Sink> Replay<'a, S> {
         if let Some(thread) = self.tasks.take_over(pid, old_pid) {
             self.tasks[thread].told = told;
         }
-    }
-
-    fn ipi(&mut self, cpu: usize, event: &Event) {
-        let ts_ns = event.ts;
-        let (target, targets, kind, callback) = match &event.payload {
-            Payload::IpiSendCpu { cpu, callback, .. } if *callback == 0 => {
-                (Some(*cpu), 1, IpiKind::Reschedule, 0)
-            }
-            Payload::IpiSendCpu { cpu, callback, .. } => {
-                (Some(*cpu), 1, IpiKind::CallSingle, *callback)
-            }
-            Payload::IpiSendMask { cpus, callback, .. } => {
-                (None, cpus.count(), IpiKind::CallMany, *callback)
-            }
-            Payload::WakeIdleWithoutIpi { cpu } => (Some(*cpu), 1, IpiKind::Polled, 0),
-            Payload::CsdQueue { cpu, func, .. } => (Some(*cpu), 1, IpiKind::Queue, *func),
-            Payload::IpiRaise { cpus, reason } => (None, cpus.count(), IpiKind::Other, *reason),
-            Payload::VectorEntry(vector) => {
-                self.cpus[cpu].handler = Some((ts_ns, *vector));
-                return;
-            }
-            Payload::VectorExit(vector) => {
-                self.handler_done(cpu, ts_ns, *vector);
-                return;
-            }
-            _ => return,
-        };
-        let to = target.and_then(|t| self.machine.cpus.index(t));
-        self.sink.ipi(&IpiRow {
-            ts_ns,
-            cpu: event.cpu,
-            target_cpu: target,
-            targets,
-            kind,
-            distance: to.map_or(Distance::Unknown, |to| self.distances.distance(cpu, to)),
-            handler_ns: None,
-            task: self.current_task(cpu),
-            callback,
-        });
-    }
-
-    fn handler_done(&mut self, cpu: usize, ts_ns: i64, vector: Vector) {
-        let Some((entry, entered)) = self.cpus[cpu].handler.take() else {
-            return;
-        };
-        if entered != vector {
-            return;
-        }
-        self.sink.ipi(&IpiRow {
-            ts_ns: entry,
-            cpu: self.machine.cpus.id(cpu),
-            target_cpu: None,
-            targets: 0,
-            kind: match vector {
-                Vector::Reschedule => IpiKind::Reschedule,
-                Vector::CallFunction => IpiKind::CallMany,
-                Vector::CallFunctionSingle => IpiKind::CallSingle,
-            },
-            distance: Distance::Unknown,
-            handler_ns: Some(ts_ns - entry),
-            task: self.current_task(cpu),
-            callback: 0,
-        });
     }
 
     /// The task a CPU runs, if it is known and not the idle task.

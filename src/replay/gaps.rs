@@ -16,6 +16,7 @@ impl<S: Sink> Replay<'_, S> {
         }
         self.cpus[cpu].gap_since = Some((self.now, count));
         self.forget_moves_of(cpu);
+        self.forget_ipis(cpu);
         if let Current::Task(task) = self.cpus[cpu].current {
             self.stop_running(cpu, task, None);
             self.forget_run(task);

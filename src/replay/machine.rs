@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 
 use super::causes::CpuMoves;
 use super::cpuset::{CpuMap, CpuSet};
+use super::ipis::IpiState;
 use super::ledger::Domains;
 use super::rows::TaskId;
 use super::words::LedgerRow;
 use crate::topology::{Distance, Topology};
-use ttwu_parsers::event::Vector;
 
 /// CPUs and what they share.
 #[derive(Debug, Clone)]
@@ -148,7 +148,7 @@ pub struct CpuState {
     pub raised_by_irq: u32,
     /// Whether the soft interrupt being served was raised inline, if it is known.
     pub serving: Option<bool>,
-    pub handler: Option<(i64, Vector)>,
+    pub ipis: IpiState,
     pub busy_in: usize,
     /// The vector of the soft interrupt being served, where events tell.
     pub serving_vector: Option<u32>,
@@ -174,7 +174,7 @@ impl CpuState {
             raised_inline: 0,
             raised_by_irq: 0,
             serving: None,
-            handler: None,
+            ipis: IpiState::default(),
             busy_in: llc,
             serving_vector: None,
             moves: CpuMoves::default(),

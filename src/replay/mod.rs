@@ -6,7 +6,9 @@ mod causes;
 mod classify;
 pub mod cpuset;
 mod engine;
+mod flushes;
 mod gaps;
+mod ipis;
 pub mod ledger;
 mod machine;
 pub mod matching;
@@ -30,6 +32,7 @@ mod wakeups;
 pub mod words;
 
 pub use engine::Replay;
+pub use ipis::{IpiFacts, Reason};
 pub use machine::Machine;
 
 use ledger::Window;
@@ -57,6 +60,8 @@ pub struct Config {
     pub online_cpus: usize,
     /// What the machine record says of the tasks.
     pub snapshot: Snapshot,
+    /// What the trace can show of interrupts between CPUs.
+    pub ipis: IpiFacts,
     /// Judge the recorder's own threads as any other task.
     pub include_recorder: bool,
     /// What is counted as a unit of work, where the user said it.
@@ -110,6 +115,8 @@ pub struct Counts {
     /// Tasks seen where the machine record says they might not run.
     pub masks_refuted: u64,
     pub recorder: RecorderCounts,
+    /// `tlb_flush` events in the window, by code of their reason.
+    pub tlb_flushes: [u64; words::FLUSH_REASONS],
     /// Events that name a CPU which the trace cannot have.
     pub bad_cpus: u64,
     /// Stamps that went back.

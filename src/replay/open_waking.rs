@@ -112,7 +112,12 @@ impl OpenWaking {
             enqueue: self.enqueue,
             choice_ns: self.choice_ns,
             probe: self.probe,
-            last_send_ns: sends.into_iter().flatten().map(|(ts, _)| ts).max(),
+            last_send_ns: sends
+                .into_iter()
+                .filter(|sent| to_chosen(*sent))
+                .flatten()
+                .map(|(ts, _)| ts)
+                .max(),
             ipi: to_chosen(self.ipi_to),
             polled: to_chosen(self.polled),
             vector_seen: self.vector_seen,

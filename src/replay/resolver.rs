@@ -360,7 +360,9 @@ impl Resolver {
                 callback,
                 ..
             } => self.ipi_sent(cpu, (event.ts, *target), *callback),
-            Payload::WakeIdleWithoutIpi { cpu: target } => {
+            Payload::WakeIdleWithoutIpi { cpu: target }
+                if !self.sent_otherwise(cpu, |waking| waking.ipi_to, *target) =>
+            {
                 self.sent(cpu, |waking| &mut waking.polled, (event.ts, *target));
             }
             Payload::VectorEntry(Vector::Reschedule | Vector::CallFunctionSingle)
@@ -479,6 +481,20 @@ impl Resolver {
         }
     }
 
+    /// A CPU that polls is not interrupted for the same wakeup: of the two the first is the wakeup's.
+    fn sent_otherwise(
+        &mut self,
+        cpu: u32,
+        other: impl Fn(&OpenWaking) -> Option<(i64, u32)>,
+        target: u32,
+    ) -> bool {
+        let number = self.cpu(cpu).open;
+        let waking = self.open_waking(number);
+        waking
+            .and_then(|waking| other(waking))
+            .is_some_and(|(_, to)| to == target)
+    }
+
     fn sent(
         &mut self,
         cpu: u32,
@@ -495,6 +511,10 @@ impl Resolver {
     }
 
     fn ipi_sent(&mut self, cpu: u32, what: (i64, u32), callback: u64) {
+        // Work in an interrupt of its own, such as waking the trace's reader: no wakeup sends itself an interrupt.
+        if what.1 == cpu {
+            return;
+        }
         let number = self.cpu(cpu).open;
         // A reschedule interrupt has no callback, and no queueing before it.
         let queueing = self.recorded.first_send_is_queueing
@@ -504,7 +524,7 @@ impl Resolver {
                 .is_some_and(|waking| waking.queued_to.is_none());
         if queueing {
             self.sent(cpu, |waking| &mut waking.queued_to, what);
-        } else {
+        } else if !self.sent_otherwise(cpu, |waking| waking.polled, what.1) {
             self.sent(cpu, |waking| &mut waking.ipi_to, what);
         }
     }

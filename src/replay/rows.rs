@@ -1,7 +1,7 @@
 //! What the replay emits: one struct for each table, times in nanoseconds on the trace's clock.
 
 use super::words::{
-    Class, Confidence, IpiKind, Mark, MigrationCause, MigrationKind, Origin, Pair, Path, Verdict, Waker,
+    Class, Confidence, FlushReason, IpiFate, IpiKind, IpiRoad, Mark, MigrationCause, MigrationKind, Origin, Pair, Path, Verdict, Waker,
 };
 use crate::topology::Distance;
 use ttwu_parsers::event::Comm;
@@ -136,23 +136,36 @@ pub struct MigrationRow {
     pub in_window: bool,
 }
 
-/// One interrupt sent to, or handled for, another CPU.
+/// One request to one CPU, an interrupt or what stood for one, with the handler that it started.
 #[derive(Debug, Clone, PartialEq)]
 pub struct IpiRow {
+    /// The send; the handler's entry where no send is recorded.
     pub ts_ns: i64,
-    /// The sender, or the CPU that handled it.
-    pub cpu: u32,
-    /// The single target of a send; `None` for several, or on the receiving side.
-    pub target_cpu: Option<u32>,
-    /// Targets of a send; 0 on the receiving side.
-    pub targets: u32,
+    /// The sender; `None` where no send is recorded.
+    pub cpu: Option<u32>,
+    pub target_cpu: u32,
+    pub road: IpiRoad,
     pub kind: IpiKind,
+    pub fate: IpiFate,
     pub distance: Distance,
-    /// Time in the handler, on the receiving side.
-    pub handler_ns: Option<i64>,
-    /// The task that sent it or was interrupted.
+    /// The task that sent it.
     pub task: Option<TaskId>,
+    /// Send to handler's entry.
+    pub latency_ns: Option<i64>,
+    /// Time in the handler that it started, without the handlers that ran inside.
+    pub handler_ns: Option<i64>,
+    /// The task that the handler interrupted.
+    pub interrupted: Option<TaskId>,
+    /// Whether the handler ran while the CPU ran nothing; `None` if unknown, or without a handler.
+    pub on_idle: Option<bool>,
+    /// Tasks that the handler enqueued.
+    pub wakeups: u32,
+    /// The function called; 0 for none.
     pub callback: u64,
+    /// Where the kernel sent it; 0 if not recorded.
+    pub callsite: u64,
+    /// Whether [`ts_ns`](Self::ts_ns) lies in the window.
+    pub in_window: bool,
 }
 
 /// One wakeup that `record_wakee` counted and `wake_wide` judged, in the order of the wakings.
@@ -164,12 +177,27 @@ pub struct FlipRow {
     pub in_window: bool,
 }
 
-/// One TLB flush that a CPU asked others for.
+/// One change of mappings that made a CPU flush TLBs: its own, and maybe others'.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlushRow {
     pub ts_ns: i64,
     /// The initiator.
     pub cpu: u32,
+    pub task: Option<TaskId>,
+    /// [`FlushReason::RemoteSend`] if others had to be asked, else [`FlushReason::LocalMmShootdown`];
+    /// [`FlushReason::Other`] for a range that a probe showed and no `tlb_flush` followed.
+    pub reason: FlushReason,
+    /// Base pages (of a local flush: its own pages, of whatever size); -1 for the whole TLB.
+    pub pages: Option<i64>,
+    /// Base pages of the range that was asked for, where the probe shows it; -1 for the whole address space.
+    pub range_pages: Option<i64>,
+    /// CPUs that were asked; `None` where sends are not recorded.
+    pub targets: Option<u32>,
+    /// Those of them that were sent an interrupt.
+    pub interrupts: u32,
+    /// From the first request to the last acknowledgement; `None` unless every one was seen.
+    pub wait_ns: Option<i64>,
+    pub in_window: bool,
 }
 
 /// One mark of units of work, in the order of the marks.

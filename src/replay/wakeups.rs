@@ -67,6 +67,7 @@ impl<S: Sink> Replay<'_, S> {
         open.was_running = self.running(wakee);
         self.set_probed_mask(wakee, info);
         let enqueue = info.enqueue;
+        self.expect_sends(cpu, info);
         self.before_enqueue(wakee, cpu, enqueue);
         open.info = Some(*info);
         let serial = open.serial;
@@ -355,6 +356,9 @@ impl<S: Sink> Replay<'_, S> {
         let mut open = self.open_wake(cpu, wakee, waker, context, None);
         open.row.class = Class::New;
         open.info = info.copied();
+        if let Some(info) = info {
+            self.expect_sends(cpu, info);
+        }
         let slot = self.wakes.insert(open);
         if let Some(chosen) = self.machine.cpus.index(woken.target_cpu) {
             // `fork` left it on its parent's CPU, which is what the kernel calls its previous one.

@@ -204,19 +204,82 @@ words! {
 }
 
 words! {
-    /// What an inter-processor interrupt was for.
+    /// What one CPU wanted of another.
     IpiKind {
+        /// A queued wakeup: to enqueue what is on its wake list.
+        Wakeup = "wakeup",
+        /// A wakeup that the waker enqueued there: to reschedule.
+        WakeupReschedule = "wakeup_reschedule",
+        /// To reschedule, for a tick, a signal or a balancer; or it is not known for what.
         Reschedule = "reschedule",
-        CallSingle = "call_single",
-        CallMany = "call_many",
-        /// The idle target polled: no interrupt was sent.
-        Polled = "polled",
-        /// A callback put on another CPU's list; the interrupt, if any, is a row of its own.
-        Queue = "queue",
-        /// arm64's `ipi_raise`, `ipi_entry` and `ipi_exit`, whose reason is an address.
+        /// To flush its TLB.
+        Tlb = "tlb",
+        /// To call another function.
+        Call = "call",
+        /// To call a function on the sending CPU itself, in an interrupt.
+        IrqWork = "irq_work",
+        /// Something rarer (arm64: stop, broadcast timer), or it is not known what.
         Other = "other",
     }
 }
+
+words! {
+    /// How a CPU was asked.
+    IpiRoad {
+        Interrupt = "interrupt",
+        /// It was idle and polled: no interrupt was sent.
+        Polled = "polled",
+        /// A function was put on its list; the interrupt, if any, is a row of its own.
+        Queue = "queue",
+        /// It handled something that no recorded send explains.
+        Handler = "handler",
+    }
+}
+
+words! {
+    /// What became of a request.
+    IpiFate {
+        /// The handler that it started was seen.
+        Handled = "handled",
+        /// A handler that an earlier request started served it, too.
+        Coalesced = "coalesced",
+        /// No handler followed.
+        Unanswered = "unanswered",
+        /// The target's events are missing.
+        Lost = "lost",
+        /// The trace does not show such handlers, or there is none.
+        Unknown = "unknown",
+    }
+}
+
+words! {
+    /// Why a TLB was flushed: `enum tlb_flush_reason`, include/linux/mm_types.h, in the order of its numbers.
+    FlushReason {
+        TaskSwitch = "task_switch",
+        /// On a CPU that was asked to.
+        RemoteShootdown = "remote_shootdown",
+        /// By reclaim, on the CPU that began it.
+        LocalShootdown = "local_shootdown",
+        /// On the CPU that changed its mappings.
+        LocalMmShootdown = "local_mm_shootdown",
+        /// Others are asked to.
+        RemoteSend = "remote_send",
+        /// On a CPU that was asked to and no longer has these mappings (6.14 on).
+        RemoteWrongCpu = "remote_wrong_cpu",
+        Other = "other",
+    }
+}
+
+impl FlushReason {
+    /// The reason behind a `tlb_flush` event's number.
+    pub fn of(number: i32) -> Self {
+        let place = usize::try_from(number).unwrap_or(usize::MAX);
+        Self::ALL.get(place).copied().unwrap_or(Self::Other)
+    }
+}
+
+/// How many words [`FlushReason`] has.
+pub const FLUSH_REASONS: usize = FlushReason::ALL.len();
 
 /// How many words [`LedgerRow`] has.
 pub const LEDGER_ROWS: usize = LedgerRow::ALL.len();

@@ -7,6 +7,7 @@ pub mod domains;
 pub mod glossary;
 mod headline;
 pub mod info;
+pub mod ipis;
 pub mod json;
 mod ledger;
 mod moments;

@@ -8,8 +8,7 @@ use crate::replay::rows::{
     WaitRow, WakeupRow,
 };
 use crate::replay::words::{
-    Class, Confidence, IpiKind, LedgerRow, Mark, MigrationCause, MigrationKind, Origin, Path, Reading,
-    Verdict, Waker,
+    Class, Confidence, FlushReason, IpiFate, IpiKind, IpiRoad, LedgerRow, Mark, MigrationCause, MigrationKind, Origin, Path, Reading, Verdict, Waker,
 };
 use crate::topology::Distance;
 use ttwu_parsers::print_fmt::PrevState;
@@ -238,17 +237,24 @@ tables! {
         in_window: Bool = row.in_window, "Whether it lies in the window: counts count only these.";
     }
 
-    /// One row for each interrupt sent to another CPU, or handled for one.
+    /// One row for each interrupt, or other request, of one CPU to one other, with the handler that it started.
     Ipis = "ipis", IpiBatch(row: IpiRow) {
-        ts_ns: I64 = row.ts_ns, "Stamp of the send, or of the handler's entry.";
-        cpu: U16 = cpu(row.cpu), "The sender, or the CPU that handled it.";
-        target_cpu: U16 = cpu(row.target_cpu), "The single target of a send; null for several, or on the receiving side.";
-        targets: U32 = row.targets, "Targets of a send; 0 on the receiving side.";
-        kind: U8 of IpiKind = row.kind.code(), "Code of what it was for.";
+        ts_ns: I64 = row.ts_ns, "Stamp of the send, or of the handler's entry where no send is recorded.";
+        cpu: U16 = cpu(row.cpu), "The sender; null where no send is recorded.";
+        target_cpu: U16 = cpu(row.target_cpu), "The CPU that was asked.";
+        road: U8 of IpiRoad = row.road.code(), "Code of how it was asked.";
+        kind: U8 of IpiKind = row.kind.code(), "Code of what was wanted.";
+        fate: U8 of IpiFate = row.fate.code(), "Code of what became of it.";
         distance: U8 of Distance = row.distance as u8, "Code of the distance from sender to target.";
-        handler_ns: I64 = row.handler_ns, "Time in the handler; null on the sending side.";
-        task: U32 = row.task.map(|task| task.0), "The task that sent it or was interrupted; null if none or unknown.";
+        task: U32 = row.task.map(|task| task.0), "The task that sent it; null if none or unknown.";
+        latency_ns: I64 = row.latency_ns, "Send to handler's entry; null if one of them is not known.";
+        handler_ns: I64 = row.handler_ns, "Time in the handler that it started, without those inside; null if it started none, or unknown.";
+        interrupted: U32 = row.interrupted.map(|task| task.0), "The task that the handler interrupted; null if none or unknown.";
+        on_idle: Bool = row.on_idle, "Whether the handler ran while the CPU ran nothing; null if unknown.";
+        wakeups: U32 = row.wakeups, "Tasks that the handler enqueued.";
         callback: U64 = row.callback, "Address of the function called; 0 for none.";
+        callsite: U64 = row.callsite, "Address in the kernel that it was sent from; 0 if not recorded.";
+        in_window: Bool = row.in_window, "Whether ts_ns lies in the window: counts count only these.";
     }
 
     /// One row for each wakeup that the kernel's `record_wakee` counted and `wake_wide` judged.
@@ -258,10 +264,18 @@ tables! {
         in_window: Bool = row.in_window, "Whether the waking lies in the window: counts count only these.";
     }
 
-    /// One row for each TLB flush that a CPU asked others for.
+    /// One row for each change of mappings that made a CPU flush TLBs: its own, and maybe others'.
     Flushes = "flushes", FlushBatch(row: FlushRow) {
         ts_ns: I64 = row.ts_ns, "Stamp.";
-        cpu: U16 = cpu(row.cpu), "The CPU that asked.";
+        cpu: U16 = cpu(row.cpu), "The initiator.";
+        task: U32 = row.task.map(|task| task.0), "The task that it ran; null if none or unknown.";
+        reason: U8 of FlushReason = row.reason.code(), "Code of tlb_flush's reason; `other` where a probe shows the range alone.";
+        pages: I64 = row.pages, "Pages flushed, of 4 KiB if others were asked; -1 for the whole TLB; null where a probe shows the range alone.";
+        range_pages: I64 = row.range_pages, "Pages of 4 KiB in the range asked for; -1 for all addresses; null without probe.";
+        targets: U32 = row.targets, "CPUs that were asked; null where sends are not recorded.";
+        interrupts: U32 = row.interrupts, "Those of them that were sent an interrupt.";
+        wait_ns: I64 = row.wait_ns, "First request to last acknowledgement; null unless every one was seen.";
+        in_window: Bool = row.in_window, "Whether ts_ns lies in the window: counts count only these.";
     }
 
     /// One row for each mark of units of work, where `--work` asks for such.

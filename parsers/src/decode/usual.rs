@@ -212,10 +212,10 @@ pub(crate) struct UsualMigrate {
     pub dest_cpu: Int,
 }
 
-/// Up to three integers of any size.
+/// Up to four integers of any size.
 #[derive(Debug, Clone)]
 pub(crate) struct UsualInts {
-    fields: [Option<IntField>; 3],
+    fields: [Option<IntField>; super::INTS],
     build: super::BuildFromInts,
 }
 
@@ -251,7 +251,7 @@ impl Usual {
 }
 
 impl UsualInts {
-    fn resolve(fields: [Option<IntField>; 3], build: super::BuildFromInts) -> Usual {
+    fn resolve(fields: [Option<IntField>; super::INTS], build: super::BuildFromInts) -> Usual {
         let ends = fields.iter().flatten().map(|field| field.end());
         Usual {
             least: ends.max().unwrap_or(0),

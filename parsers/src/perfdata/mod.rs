@@ -36,6 +36,7 @@ use crate::error::OpenError;
 use crate::event::NO_TYPE;
 use crate::fault::FaultLog;
 use crate::map::Bytes;
+use crate::symbols::{Strings, Symbols};
 use crate::trace::{EventSource, OpenOptions, TraceMeta};
 use crate::tracedat::tracing_data::parse_tracing_data;
 use crate::watch::{Watch, WatchError};
@@ -67,6 +68,9 @@ pub struct PerfTrace {
     type_indexes: Vec<u16>,
     index: Index,
     meta: TraceMeta,
+    /// The lists of functions and strings of TRACING_DATA; newer perf leaves the first one empty.
+    kallsyms: Vec<u8>,
+    printk: Vec<u8>,
 }
 
 /// A file's header and features, from wherever its mode keeps them.
@@ -81,6 +85,8 @@ struct Front {
     /// Names of tasks that the kernel had kept before the recording.
     task_names: Vec<(i32, Vec<u8>)>,
     faults: FaultLog,
+    kallsyms: Vec<u8>,
+    printk: Vec<u8>,
 }
 
 impl PerfTrace {
@@ -154,6 +160,8 @@ impl PerfTrace {
             type_indexes,
             index,
             meta,
+            kallsyms: front.kallsyms,
+            printk: front.printk,
         })
     }
 
@@ -169,6 +177,16 @@ impl PerfTrace {
     /// Why the events that were asked for are not marked, if so.
     pub fn watch_error(&self) -> Option<&WatchError> {
         self.watch_error.as_ref()
+    }
+
+    /// The traced kernel's functions, where the file has them.
+    pub fn symbols(&self) -> Symbols {
+        Symbols::parse(&self.kallsyms)
+    }
+
+    /// The traced kernel's static strings, where the file has them.
+    pub fn strings(&self) -> Strings {
+        Strings::parse(&self.printk)
     }
 
     /// How many samples the file has of each type, as [`Self::types`] counts them, by the events they name.
@@ -281,6 +299,8 @@ impl Front {
             renamed: pipe.renamed,
             task_names: Vec::new(),
             faults,
+            kallsyms: Vec::new(),
+            printk: Vec::new(),
         }
     }
 
@@ -322,6 +342,8 @@ impl Front {
             renamed: Vec::new(),
             task_names: Vec::new(),
             faults,
+            kallsyms: Vec::new(),
+            printk: Vec::new(),
         })
     }
 
@@ -371,6 +393,9 @@ impl Front {
             });
         }
         self.task_names = parsed.cmdlines;
+        let text = |range: std::ops::Range<usize>| raw.get(range).unwrap_or_default().to_vec();
+        self.kallsyms = text(parsed.kallsyms);
+        self.printk = text(parsed.printk);
         let mut decoder = Decoder::new(&parsed.formats, self.endian, parsed.long_size);
         let error = watch.and_then(|watch| decoder.watch(&parsed.formats, watch).err());
         Ok((decoder, error))

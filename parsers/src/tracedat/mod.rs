@@ -17,6 +17,7 @@ mod page;
 mod pages;
 mod sections;
 mod stream;
+mod texts;
 pub mod tracing_data;
 
 use std::path::Path;
@@ -24,6 +25,7 @@ use std::path::Path;
 use crate::decode::{Decoder, EventType};
 use crate::error::OpenError;
 use crate::map::Bytes;
+use crate::symbols::{Strings, Symbols};
 use crate::trace::{EventSource, OpenOptions, TraceMeta};
 use crate::watch::WatchError;
 
@@ -34,6 +36,7 @@ use clock::Stamps;
 use merge::Merged;
 use page::PageLayout;
 use stream::CpuStream;
+use texts::Texts;
 
 /// An open trace.dat.
 #[derive(Debug)]
@@ -47,6 +50,7 @@ pub struct DatTrace {
     layout: PageLayout,
     stamps: Stamps,
     recorder: Option<String>,
+    texts: Texts,
 }
 
 impl DatTrace {
@@ -77,6 +81,16 @@ impl DatTrace {
     /// The version of trace-cmd that wrote the file, if it says so.
     pub fn recorder(&self) -> Option<&str> {
         self.recorder.as_deref()
+    }
+
+    /// The traced kernel's functions, which are read now.
+    pub fn symbols(&self) -> Symbols {
+        Symbols::parse(&self.texts.kallsyms.read(&self.bytes, self.layout.endian))
+    }
+
+    /// The traced kernel's static strings, which are read now.
+    pub fn strings(&self) -> Strings {
+        Strings::parse(&self.texts.printk.read(&self.bytes, self.layout.endian))
     }
 
     /// All events in time order; of equal stamps the lower CPU first, each CPU's in recorded order.

@@ -12,6 +12,7 @@ use super::options::{OptionId, Options};
 use super::page::{Missed, PageLayout};
 use super::pages::NextPage;
 use super::sections::Sections;
+use super::texts::{Place, Texts};
 use super::tracing_data::{self, HeaderPage, TracingData};
 use crate::decode::Decoder;
 use crate::error::OpenError;
@@ -29,6 +30,7 @@ struct Contents {
     options: Options,
     buffers: Vec<Buffer>,
     notes: Vec<String>,
+    texts: Texts,
     /// A recording of `ttwu record` that did not end.
     unfinished: bool,
 }
@@ -159,6 +161,7 @@ fn read(bytes: Bytes, wanted: &OpenOptions) -> Result<DatTrace, Refusal> {
         layout,
         stamps,
         recorder: contents.options.recorder,
+        texts: contents.texts,
         bytes,
     })
 }
@@ -191,6 +194,10 @@ fn of_blocks(file: &[u8]) -> Result<Contents, Refusal> {
         options,
         buffers,
         notes,
+        texts: Texts {
+            kallsyms: Place::Text(data.kallsyms),
+            printk: Place::Text(data.printk),
+        },
         unfinished: false,
     })
 }
@@ -205,6 +212,7 @@ fn of_sections(file: &Sections<'_>, first: u64) -> Result<Contents, Refusal> {
         options,
         buffers: Vec::new(),
         notes: Vec::new(),
+        texts: Texts::default(),
         unfinished: false,
     };
     for option in &contents.options.buffers {
@@ -215,6 +223,7 @@ fn of_sections(file: &Sections<'_>, first: u64) -> Result<Contents, Refusal> {
                 .push(damaged("A buffer was left out", &damage)),
         }
     }
+    contents.texts = Texts::of_options(&contents.options, file.codec);
     contents.unfinished = journal::is_unfinished(contents.options.recorder.as_deref());
     if contents.unfinished {
         let extents = std::mem::take(&mut contents.buffers);

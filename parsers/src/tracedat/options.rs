@@ -29,6 +29,8 @@ impl OptionId {
     pub const HEADER_INFO: Self = Self(16);
     pub const FTRACE_EVENTS: Self = Self(17);
     pub const EVENT_FORMATS: Self = Self(18);
+    pub const KALLSYMS: Self = Self(19);
+    pub const PRINTK: Self = Self(20);
     pub const CMDLINES: Self = Self(21);
     pub const BUFFER_TEXT: Self = Self(22);
 }
@@ -115,6 +117,8 @@ impl Options {
             OptionId::HEADER_INFO
             | OptionId::FTRACE_EVENTS
             | OptionId::EVENT_FORMATS
+            | OptionId::KALLSYMS
+            | OptionId::PRINTK
             | OptionId::CMDLINES => {
                 let place = endian.u64_at(body, 0);
                 self.sections.extend(place.map(|place| (id, place)));

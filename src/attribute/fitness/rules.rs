@@ -277,12 +277,7 @@ pub fn flips(on: &Evidence) -> Judged {
     }
 }
 
-const SENDS: [&str; 4] = [
-    "ipi_send_cpu",
-    "ipi_send_cpumask",
-    "ipi_raise",
-    "csd_queue_cpu",
-];
+const SENDS: [&str; 3] = ["ipi_send_cpu", "ipi_send_cpumask", "ipi_raise"];
 
 const HANDLERS: [&str; 5] = [
     "reschedule_entry",
@@ -297,19 +292,24 @@ pub fn ipis(on: &Evidence) -> Judged {
     if let Some(obstacle) = on.obstacle {
         return no(obstacle);
     }
-    let older = match on.older_than(SENDS_SINCE) {
-        true => " (on x86 since 6.4)",
-        false => "",
-    };
     match (on.held(&SENDS).as_str(), on.held(&HANDLERS).as_str()) {
         ("", "") => no(
             "no interrupts between CPUs are recorded: record with -e 'ipi:*' -e 'csd:*' -e 'irq_vectors:*'",
         ),
-        (sends, "") => partly(format!("sends are recorded ({sends}), handlers are not")),
-        ("", handlers) => partly(format!(
-            "handlers are recorded ({handlers}), sends are not{older}"
+        (sends, "") => partly(format!(
+            "sends are recorded ({sends}), handlers are not: latency and stolen time are not known"
         )),
-        (sends, handlers) => yes(format!("{sends} and {handlers} are recorded")),
+        ("", handlers) => partly(format!(
+            "handlers are recorded ({handlers}), sends are not{}: who interrupts whom, how far and how fast is not known",
+            if on.older_than(SENDS_SINCE) { " (6.4 on)" } else { "" }
+        )),
+        (sends, handlers) => {
+            let calls = match on.has("csd_queue_cpu") {
+                false => "; which functions are called is not (csd events, 6.5 on)",
+                true => "",
+            };
+            yes(format!("{sends} and {handlers} are recorded{calls}"))
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use polars::prelude::PolarsResult;
 use crate::attribute::answer::Known;
 use crate::attribute::blocks::NO_TIME;
 use crate::attribute::scope::Scope;
-use crate::replay::words::IpiKind;
+use crate::replay::words::IpiRoad;
 use crate::tables::Table;
 
 /// Counts of the whole machine.
@@ -37,10 +37,7 @@ pub fn count(scope: &Scope, (after, until): (i64, i64)) -> PolarsResult<Events> 
             wakeups(scope, &within)
         })?,
         switches: known(&["sched_switch"], &|| switches(scope, &within))?,
-        ipis: match scope.facts.config.recorded.first_send_is_queueing {
-            true => Known::unknown("Linux 6.4 announces a queueing as an interrupt sent, too"),
-            false => known(&SENDS, &|| ipis(scope, &within))?,
-        },
+        ipis: known(&SENDS, &|| ipis(scope, &within))?,
     })
 }
 
@@ -157,20 +154,18 @@ fn seen_since(scope: &Scope) -> Vec<i64> {
     since
 }
 
+/// Interrupts, each to each CPU. A poll and a queueing may do without one, and are rows of their own.
 fn ipis(scope: &Scope, within: &(dyn Fn(i64) -> bool + Sync)) -> PolarsResult<u64> {
-    // A poll and a queueing may do without an interrupt, and are followed by its own event if they do not.
-    let none = [IpiKind::Polled.code(), IpiKind::Queue.code()];
     let (count, _) = scope.every(Table::Ipis).fold(
-        &["ts_ns", "kind", "targets"],
-        <(u64, (Vec<i64>, Vec<u8>, Vec<u32>))>::default,
-        |(count, (stamps, kinds, targets)), block| {
+        &["ts_ns", "road"],
+        <(u64, (Vec<i64>, Vec<u8>))>::default,
+        |(count, (stamps, roads)), block| {
             let sends = block.times("ts_ns", stamps)?.iter();
-            let sends = sends.zip(block.codes("kind", kinds)?);
-            for ((ts, kind), targets) in sends.zip(block.numbers("targets", targets)?) {
-                if within(*ts) && !none.contains(kind) {
-                    *count += u64::from(*targets);
-                }
-            }
+            let sends = sends.zip(block.codes("road", roads)?);
+            let sent = sends.filter(|(ts, road)| {
+                within(**ts) && **road == IpiRoad::Interrupt.code()
+            });
+            *count += sent.count() as u64;
             Ok(())
         },
         |(count, _), (more, _)| *count += more,

@@ -384,16 +384,10 @@ fn a_total_is_of_the_window() {
 /// 400, then nothing; from 500 db again. On CPU 1 the first event, at 220, finds cat running, which leaves at 620.
 #[test]
 fn what_lies_in_the_span_is_counted() {
-    let send = |ts_ns, kind, targets| IpiRow {
+    let send = |ts_ns, road| IpiRow {
         ts_ns,
-        cpu: 0,
-        target_cpu: None,
-        targets,
-        kind,
-        distance: Distance::Unknown,
-        handler_ns: None,
-        task: None,
-        callback: 0,
+        road,
+        ..ipi(IpiKind::Reschedule, 1, 1)
     };
     let mut rig = rig(event(), |sink| {
         for ts in [200, 600] {
@@ -412,16 +406,18 @@ fn what_lies_in_the_span_is_counted() {
         sink.slice(&slice(1, 0, (250, 400), SLEEPS));
         sink.slice(&slice(0, 0, (500, 590), None));
         sink.slice(&slice(2, 1, (220, 620), SLEEPS));
-        for (ts, kind, targets) in [
-            (200, IpiKind::Reschedule, 1),
-            (300, IpiKind::Reschedule, 1),
-            (310, IpiKind::CallMany, 3),
-            (320, IpiKind::Polled, 1),
-            (330, IpiKind::Queue, 1),
-            (340, IpiKind::CallSingle, 0),
-            (600, IpiKind::CallSingle, 1),
+        for (ts, road, targets) in [
+            (200, IpiRoad::Interrupt, 1),
+            (300, IpiRoad::Interrupt, 1),
+            (310, IpiRoad::Interrupt, 3),
+            (320, IpiRoad::Polled, 1),
+            (330, IpiRoad::Queue, 1),
+            (340, IpiRoad::Handler, 1),
+            (600, IpiRoad::Interrupt, 1),
         ] {
-            sink.ipi(&send(ts, kind, targets));
+            for _ in 0..targets {
+                sink.ipi(&send(ts, road));
+            }
         }
     });
     rig.survey.cpus = vec![CpuSurvey {

@@ -109,7 +109,7 @@ pub fn lab_folders() -> Vec<PathBuf> {
     folders
 }
 
-fn subfolders(folder: &Path) -> Vec<PathBuf> {
+pub fn subfolders(folder: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = std::fs::read_dir(folder)
         .into_iter()
         .flatten()

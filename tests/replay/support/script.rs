@@ -8,7 +8,11 @@
 //! 130  0   10          new 30 to=0               sched_wakeup_new
 //! 140  0   10          migrate 20 1 0            sched_migrate_task from CPU 1 to 0
 //! 150  0   10          ipi 1 | poll 1 | csd 1    ipi_send_cpu, sched_wake_idle_without_ipi, csd_queue_cpu
-//! 155  0   10          ipi 1 cb=7                ipi_send_cpu with a callback; vec single | vec-end single
+//! 155  0   10          ipi 1 cb=7 site=3         ipi_send_cpu with a callback; vec single | vec-end single
+//! 156  0   10          ipi-mask 1,2 cb=7         ipi_send_cpumask; csd takes fn= and csd=
+//! 157  1   20          csd-in fn=2 csd=5 | csd-out fn=2 csd=5    csd_function_entry and _exit
+//! 158  0   10          tlb 4 33 | range 0 135168 shift=12        tlb_flush with reason and pages; the probe's range
+//! 159  0   10          ipi-raise 1,2 17 | ipi-in 17 | ipi-out 17     arm64's events, by a reason's address
 //! 160  1   20          sel 20 prev=1 nr=4 | selret 0     the probes; sel may have mask=, flags= and flips=
 //! 170  0   10          fork 30 | exec 11 10 | exit | raise 3 | softirq 3 | softirq-end 3 | mark TEXT | setaffinity 0
 //! 175  0   10          numa 20 | numa 20 30     sched_move_numa, sched_swap_numa
@@ -28,7 +32,7 @@ use ttwu::replay::snapshot::Snapshot;
 use ttwu::replay::survey::Survey;
 use ttwu::replay::units::Work;
 use ttwu::replay::words::{LedgerRow, Reading};
-use ttwu::replay::{Config, Counts, Machine, Replay};
+use ttwu::replay::{Config, Counts, IpiFacts, Machine, Reason, Replay};
 use ttwu::topology::Topology;
 use ttwu_parsers::event::*;
 use ttwu_parsers::print_fmt::PrevState;
@@ -53,6 +57,9 @@ pub struct Script {
     pub work: Option<Work>,
     /// What else the trace would hold if it had happened.
     pub recorded: Recorded,
+    /// Whether the trace has symbols and strings: functions 1 `sched_ttwu_pending`, 2 `flush_tlb_func`, 9 the generic one;
+    /// reasons 17 reschedule, 18 call, 19 irq work, 20 timer.
+    pub symbols: bool,
 }
 
 impl Script {
@@ -74,6 +81,7 @@ impl Script {
                 numa: true,
                 ..Recorded::default()
             },
+            symbols: true,
         }
     }
 
@@ -142,6 +150,7 @@ impl Script {
             },
             online_cpus: machine.cpus.len(),
             snapshot: self.snapshot.clone(),
+            ipis: self.ipi_facts(),
             include_recorder: self.include_recorder,
             work: self.work.clone(),
         };
@@ -157,6 +166,41 @@ impl Script {
         }
         let counts = replay.finish();
         (rows, counts)
+    }
+}
+
+impl Script {
+    /// As [`IpiFacts::new`] finds it out.
+    fn ipi_facts(&self) -> IpiFacts {
+        let has = |wanted: fn(&Payload) -> bool| self.events.iter().any(|e| wanted(&e.payload));
+        let known = |function: u64| self.symbols.then_some(function);
+        let entry = |vector: Vector| {
+            let mut events = self.events.iter();
+            events.any(|e| e.payload == Payload::VectorEntry(vector))
+        };
+        IpiFacts {
+            sends: has(|p| matches!(p, Payload::IpiSendCpu { .. } | Payload::IpiSendMask { .. })),
+            first_send_is_queueing: self.version == (6, 4),
+            reschedule_entries: entry(Vector::Reschedule),
+            single_entries: entry(Vector::CallFunctionSingle),
+            many_entries: entry(Vector::CallFunction),
+            entries: has(|p| matches!(p, Payload::IpiEntry { .. })),
+            csd_queues: has(|p| matches!(p, Payload::CsdQueue { .. })),
+            csd_entries: has(|p| matches!(p, Payload::CsdEntry { .. })),
+            wakeup_function: known(1),
+            flush_function: known(2),
+            generic_function: known(9),
+            reasons: match self.symbols {
+                true => vec![
+                    (17, Reason::Reschedule),
+                    (18, Reason::Call),
+                    (19, Reason::IrqWork),
+                    (20, Reason::Other),
+                ],
+                false => Vec::new(),
+            },
+            ..IpiFacts::default()
+        }
     }
 }
 
@@ -299,8 +343,40 @@ fn payload(line: &str, words: &[&str], pid: i32, names: &HashMap<i32, (Comm, i16
         },
         "ipi" => Payload::IpiSendCpu {
             cpu: cpu(1),
-            callsite: 0,
+            callsite: option("site").unwrap_or(0) as u64,
             callback: option("cb").unwrap_or(0) as u64,
+        },
+        "ipi-mask" => Payload::IpiSendMask {
+            cpus: mask(words[1]),
+            callsite: option("site").unwrap_or(0) as u64,
+            callback: option("cb").unwrap_or(0) as u64,
+        },
+        "csd-in" => Payload::CsdEntry {
+            func: option("fn").expect(line) as u64,
+            csd: option("csd").unwrap_or(0) as u64,
+        },
+        "csd-out" => Payload::CsdExit {
+            func: option("fn").expect(line) as u64,
+            csd: option("csd").unwrap_or(0) as u64,
+        },
+        "tlb" => Payload::TlbFlush {
+            reason: int(1),
+            pages: i64::from(int(2)),
+        },
+        "range" => Payload::FlushRange {
+            start: words[1].parse().expect(line),
+            end: words[2].parse().expect(line),
+            shift: option("shift").unwrap_or(12) as u32,
+        },
+        "ipi-raise" => Payload::IpiRaise {
+            cpus: mask(words[1]),
+            reason: words[2].parse().expect(line),
+        },
+        "ipi-in" => Payload::IpiEntry {
+            reason: words[1].parse().expect(line),
+        },
+        "ipi-out" => Payload::IpiExit {
+            reason: words[1].parse().expect(line),
         },
         "vec" => Payload::VectorEntry(vector(words[1])),
         "vec-end" => Payload::VectorExit(vector(words[1])),
@@ -308,7 +384,8 @@ fn payload(line: &str, words: &[&str], pid: i32, names: &HashMap<i32, (Comm, i16
         "csd" => Payload::CsdQueue {
             cpu: cpu(1),
             callsite: 0,
-            func: 1,
+            func: option("fn").unwrap_or(1) as u64,
+            csd: option("csd").unwrap_or(0) as u64,
         },
         "sel" => Payload::Select(Selection {
             pid: int(1),
@@ -351,6 +428,11 @@ fn payload(line: &str, words: &[&str], pid: i32, names: &HashMap<i32, (Comm, i16
         "other" => Payload::Other,
         other => panic!("event {other} in {line}"),
     }
+}
+
+fn mask(list: &str) -> CpuMask {
+    let cpus = list.split(',').map(|cpu| cpu.parse::<u32>().expect(list));
+    CpuMask(smallvec::smallvec![cpus.map(|cpu| 1_u64 << cpu).sum()])
 }
 
 fn vector(name: &str) -> Vector {
