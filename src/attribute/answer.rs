@@ -6,6 +6,7 @@ mod domains;
 mod flips;
 mod ipis;
 mod migrations;
+mod path;
 mod processes;
 mod throughput;
 
@@ -18,6 +19,7 @@ pub use domains::*;
 pub use flips::*;
 pub use ipis::*;
 pub use migrations::*;
+pub use path::*;
 pub use processes::*;
 pub use throughput::*;
 

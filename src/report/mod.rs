@@ -7,6 +7,7 @@ mod headline;
 pub mod info;
 pub mod json;
 mod ledger;
+pub mod path;
 mod table;
 pub mod terminal;
 pub mod throughput;
