@@ -136,11 +136,16 @@ fn check(path: &PathFacts, rows: &Rows, (start, end): (i64, i64), task: u32) {
     assert_eq!(charged, ns("wait"));
     assert_eq!(of.wakeups_by_waker.values().sum::<u64>(), of.wakeups);
     let found = walk(rows, start, end, task);
-    for word in ["transit", "wait", "blocked", "unknown"] {
+    for word in [
+        "running",
+        "transit",
+        "wait",
+        "interrupt",
+        "blocked",
+        "unknown",
+    ] {
         assert_eq!(ns(word), found.ns[word], "{word}: {found:?}");
     }
-    let runs = ns("running") + ns("interrupt") + ns("tlb_wait");
-    assert_eq!(runs, found.ns["running"], "{found:?}");
     assert_eq!(of.wakeups, found.wakeups);
 }
 

@@ -17,14 +17,14 @@ struct Walked {
     task: u32,
 }
 
-fn walked(folder: &Path, from: &str, to: &str) -> Option<Walked> {
+fn walked(folder: &Path) -> Option<Walked> {
     let run = run(&folder.join("trace.dat"), &lab_options(folder));
     let markers = &run.prepared.survey.markers;
     let marker = |text: &str| {
         let found = markers.iter().find(|(_, marker)| marker == text);
         found.map(|(ts, _)| *ts)
     };
-    let span = (marker(from)?, marker(to)?);
+    let span = (marker("wakelab start")?, marker("wakelab end")?);
     let slices = run.rows.slices.iter();
     let writer = slices
         .filter(|s| s.start_ns <= span.1 && s.end_ns >= span.1)
@@ -33,13 +33,17 @@ fn walked(folder: &Path, from: &str, to: &str) -> Option<Walked> {
             task.is_some_and(|t| t.comm.as_bytes().starts_with(b"lab-"))
         });
     let task = writer?.task.0;
+    Some(walked_from(run, span, task))
+}
+
+fn walked_from(run: Replayed, span: (i64, i64), task: u32) -> Walked {
     let path = path(&run, span, task, Budget::default());
-    Some(Walked {
+    Walked {
         path,
         run,
         span,
         task,
-    })
+    }
 }
 
 fn path(run: &Replayed, (start_ns, end_ns): (i64, i64), task: u32, budget: Budget) -> PathFacts {
@@ -70,7 +74,7 @@ fn share_of(path: &PathFacts, pids: &dyn Fn(&str) -> bool) -> f64 {
 fn paths_of_recorded_workloads_are_what_a_second_walker_finds() {
     let mut checked = 0;
     for folder in lab_folders() {
-        let Some(walked) = walked(&folder, "wakelab start", "wakelab end") else {
+        let Some(walked) = walked(&folder) else {
             continue;
         };
         println!("{}: {:?}", name(&folder), walked.path.path_ns);
@@ -80,11 +84,34 @@ fn paths_of_recorded_workloads_are_what_a_second_walker_finds() {
     assert!(checked >= 3, "{checked} traces have markers");
 }
 
+/// The whole of each trace, from the task that left a CPU last: with its start and end, interrupts and forks.
+#[test]
+fn paths_of_whole_traces_are_what_a_second_walker_finds() {
+    let mut interrupted = 0;
+    for folder in lab_folders() {
+        let run = run(&folder.join("trace.dat"), &lab_options(&folder));
+        let last = run.rows.slices.iter().max_by_key(|s| s.end_ns);
+        let (task, end) = last.map(|s| (s.task.0, s.end_ns)).unwrap();
+        let span = (run.prepared.config.start_ns, end);
+        let walked = walked_from(run, span, task);
+        println!("{}: {:?}", name(&folder), walked.path.path_ns);
+        check(&walked.path, &walked.run.rows, span, task);
+        interrupted += walked.path.path_ns["interrupt"];
+        let workload = std::fs::read_to_string(folder.join("workload.trace.txt")).unwrap();
+        if workload.starts_with("wakelab") {
+            // It sleeps for 50 ms before it starts, until a timer wakes it; else it sleeps for its partners only.
+            let slept = walked.path.path.blocked["hardirq"].ns;
+            assert!((50_000_000..51_000_000).contains(&slept), "{slept}");
+        }
+    }
+    assert!(interrupted > 0, "no path was interrupted");
+}
+
 /// Two tasks on two LLCs that wait for each other: all of the path is theirs, or the way between them.
 #[test]
 fn a_pair_across_llcs_runs_and_is_in_transit() {
     let folder = folder("pair-xllc").unwrap();
-    let walked = walked(&folder, "wakelab start", "wakelab end").unwrap();
+    let walked = walked(&folder).unwrap();
     let path = &walked.path;
     let ours = share_of(path, &|name| name.starts_with("lab-"));
     let share = |word: &str| path.path_share[word];
@@ -105,7 +132,7 @@ fn a_pair_across_llcs_runs_and_is_in_transit() {
 #[test]
 fn stacked_tasks_wait_for_each_other() {
     let folder = folder("stack").unwrap();
-    let walked = walked(&folder, "wakelab start", "wakelab end").unwrap();
+    let walked = walked(&folder).unwrap();
     let wait = &walked.path.path.wait;
     let waited = walked.path.path_ns["wait"];
     let partner = wait.meanwhile.ran.tasks.iter();
@@ -126,7 +153,7 @@ fn stacked_tasks_wait_for_each_other() {
 #[test]
 fn loopback_traffic_is_followed_to_its_sender() {
     let folder = folder("udp-queue").unwrap();
-    let walked = walked(&folder, "wakelab start", "wakelab end").unwrap();
+    let walked = walked(&folder).unwrap();
     let path = &walked.path;
     let ours = share_of(path, &|name| name.starts_with("lab-"));
     assert!(ours > 0.9, "{ours}: {:?}", path.path_share);
@@ -136,7 +163,7 @@ fn loopback_traffic_is_followed_to_its_sender() {
 #[test]
 fn where_rows_are_kept_changes_nothing() {
     let folder = folder("fanout").unwrap();
-    let walked = walked(&folder, "wakelab start", "wakelab end").unwrap();
+    let walked = walked(&folder).unwrap();
     let budget = Budget {
         memory_bytes: 1 << 19,
         batch_rows: 500,

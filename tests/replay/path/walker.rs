@@ -17,7 +17,14 @@ pub struct Found {
 
 /// Goes from `end` to `start`, beginning with a task.
 pub fn walk(rows: &Rows, start: i64, end: i64, task: u32) -> Found {
-    let words = ["running", "transit", "wait", "blocked", "unknown"];
+    let words = [
+        "running",
+        "transit",
+        "wait",
+        "interrupt",
+        "blocked",
+        "unknown",
+    ];
     let mut walker = Walker {
         rows,
         start,
@@ -44,8 +51,12 @@ struct Walker<'a> {
 
 impl Walker<'_> {
     fn step(&mut self) {
-        if let Some(to) = self.run().map(|run| run.start_ns) {
-            return self.cover("running", to);
+        if let Some((cpu, to)) = self.run().map(|run| (run.cpu, run.start_ns)) {
+            let handlers = self.handlers(cpu, to.max(self.start), self.now);
+            self.cover("running", to);
+            *self.found.ns.get_mut("running").unwrap() -= handlers;
+            *self.found.ns.get_mut("interrupt").unwrap() += handlers;
+            return;
         }
         let since = self.last_seen();
         let wait = self.wait(since);
@@ -80,6 +91,14 @@ impl Walker<'_> {
     fn run(&self) -> Option<&SliceRow> {
         let mut own = self.rows.slices.iter().filter(|s| s.task == self.task);
         own.find(|s| s.start_ns < self.now && s.end_ns >= self.now)
+    }
+
+    /// How long handlers of other CPUs' interrupts took of a CPU's interval.
+    fn handlers(&self, cpu: u32, from: i64, to: i64) -> i64 {
+        let own = self.rows.ipis.iter().filter(|ipi| ipi.cpu == cpu);
+        own.filter_map(|ipi| Some((ipi.ts_ns, ipi.ts_ns + ipi.handler_ns?)))
+            .map(|(start, end)| (end.min(to) - start.max(from)).max(0))
+            .sum()
     }
 
     /// When it last had left a CPU.
