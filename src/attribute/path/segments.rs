@@ -9,7 +9,7 @@ use super::super::scope::Scope;
 use crate::tables::Table;
 
 /// Rows of a segment: each takes 32 bytes, or 56 if it is of a slice, and as much again while they are sorted.
-pub const SEGMENT_ROWS: usize = 2 << 20;
+pub const SEGMENT_ROWS: usize = 1 << 19;
 
 /// The column of `flushes` that holds how long the initiator waited for the other CPUs.
 pub const TLB_WAIT: &str = "wait_ns";

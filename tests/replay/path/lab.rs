@@ -107,6 +107,44 @@ fn paths_of_whole_traces_are_what_a_second_walker_finds() {
     assert!(interrupted > 0, "no path was interrupted");
 }
 
+/// What is reported is what the schema says, and nothing beside it.
+#[test]
+fn paths_fit_the_schema() {
+    let text = std::fs::read_to_string(root().join("docs/report.schema.json")).unwrap();
+    let mut schema: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let defs = schema["$defs"].take();
+    let schema = serde_json::json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$ref": "#/$defs/path",
+        "unevaluatedProperties": false,
+        "$defs": defs,
+    });
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let mut checked = 0;
+    for walked in lab_folders().iter().filter_map(|folder| walked(folder)) {
+        let report = serde_json::to_value(&walked.path).unwrap();
+        let errors: Vec<_> = validator
+            .iter_errors(&report)
+            .map(|e| e.to_string())
+            .collect();
+        assert!(errors.is_empty(), "{errors:?}");
+        checked += 1;
+        for at in [
+            "/path_ns",
+            "/path/wait/by_verdict/prev",
+            "/path/spread/share",
+            "/path",
+            "",
+        ] {
+            let mut broken = report.clone();
+            let map = broken.pointer_mut(at).and_then(|v| v.as_object_mut());
+            map.unwrap().insert("surprise".to_owned(), 1.into());
+            assert!(!validator.is_valid(&broken), "{at}");
+        }
+    }
+    assert!(checked > 0);
+}
+
 /// Two tasks on two LLCs that wait for each other: all of the path is theirs, or the way between them.
 #[test]
 fn a_pair_across_llcs_runs_and_is_in_transit() {
