@@ -97,8 +97,8 @@ fn paths_of_whole_traces_are_what_a_second_walker_finds() {
         println!("{}: {:?}", name(&folder), walked.path.path_ns);
         check(&walked.path, &walked.run.rows, span, task);
         interrupted += walked.path.path_ns["interrupt"];
-        let workload = std::fs::read_to_string(folder.join("workload.trace.txt")).unwrap();
-        if workload.starts_with("wakelab") {
+        let markers = &walked.run.prepared.survey.markers;
+        if markers.iter().any(|(_, text)| text == "wakelab start") {
             // It sleeps for 50 ms before it starts, until a timer wakes it; else it sleeps for its partners only.
             let slept = walked.path.path.blocked["hardirq"].ns;
             assert!((50_000_000..51_000_000).contains(&slept), "{slept}");
