@@ -7,6 +7,7 @@ mod domains;
 mod flips;
 mod ipis;
 mod migrations;
+mod path;
 mod processes;
 mod throughput;
 
@@ -20,6 +21,7 @@ pub use domains::*;
 pub use flips::*;
 pub use ipis::*;
 pub use migrations::*;
+pub use path::*;
 pub use processes::*;
 pub use throughput::*;
 

@@ -69,6 +69,15 @@ impl Block {
         }
         Ok(into)
     }
+
+    /// Reads the first letter of short texts.
+    pub fn letters<'a>(&self, name: &str, into: &'a mut Vec<u8>) -> PolarsResult<&'a [u8]> {
+        let texts = self.0.column(name)?.str()?.iter();
+        let first = |text: Option<&str>| text.and_then(|text| text.bytes().next());
+        into.clear();
+        into.extend(texts.map(|text| first(text).unwrap_or(NO_CODE)));
+        Ok(into)
+    }
 }
 
 fn read<T: PolarsNumericType, V: Copy>(

@@ -26,6 +26,7 @@ mod moments;
 mod moves_tests;
 mod pair_waits;
 mod pairs;
+mod path;
 mod processes;
 mod quantiles;
 #[cfg(test)]
@@ -48,7 +49,9 @@ use polars::prelude::PolarsError;
 
 use self::answer::{Answer, Known, SCHEMA_VERSION};
 use self::census::Census;
-use self::scope::{Facts, Scope};
+pub use self::path::critical_path;
+pub use self::scope::{Facts, Scope};
+pub use self::work::Span;
 use crate::pipeline::Prepared;
 use crate::replay::Counts;
 use crate::tables::Tables;

@@ -150,6 +150,11 @@ impl<'a> Scope<'a> {
         }
     }
 
+    /// The tables, of which every row counts.
+    pub fn tables(&self) -> &'a Tables {
+        self.tables
+    }
+
     /// Goes through every row of a table, whatever is selected.
     pub fn every(&self, table: Table) -> Rows<'_> {
         Rows {

@@ -281,6 +281,37 @@ impl FlushReason {
 /// How many words [`FlushReason`] has.
 pub const FLUSH_REASONS: usize = FlushReason::ALL.len();
 
+words! {
+    /// What a part of the critical path is.
+    Category {
+        /// Its task ran, without interrupts and waits for TLB shootdowns.
+        Running = "running",
+        Transit = "transit",
+        Wait = "wait",
+        /// Handlers of interrupts from other CPUs, within a run.
+        Interrupt = "interrupt",
+        /// Waits of a shootdown's initiator for the other CPUs, within a run.
+        TlbWait = "tlb_wait",
+        /// Asleep until an interrupt woke it.
+        Blocked = "blocked",
+        Unknown = "unknown",
+    }
+}
+
+words! {
+    /// Why it is not known what a task on the critical path did.
+    Why {
+        /// Events are missing.
+        Lost = "lost",
+        /// It was queued, but its CPU found nothing to run.
+        Withheld = "withheld",
+        /// Before the first that is known of the task.
+        BeforeFirst = "before_first_event",
+        /// No event tells how it came to do what it did next, or events contradict each other.
+        Unexplained = "unexplained",
+    }
+}
+
 /// How many words [`LedgerRow`] has.
 pub const LEDGER_ROWS: usize = LedgerRow::ALL.len();
 

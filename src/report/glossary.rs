@@ -61,6 +61,45 @@ pub const LEDGER: [Term; 7] = [
     ),
 ];
 
+/// What a part of the critical path is.
+pub const CATEGORIES: [Term; 7] = [
+    term(
+        "running",
+        "its task ran",
+        "its task ran, without interrupts and waits for TLB shootdowns",
+    ),
+    term(
+        "transit",
+        "woken, on the way to a CPU",
+        "on its way from the waking to the enqueue, or due on a CPU that ran nothing",
+    ),
+    term(
+        "wait",
+        "queued behind others",
+        "its task was queued behind others",
+    ),
+    term(
+        "interrupt",
+        "interrupts from other CPUs",
+        "handlers of interrupts from other CPUs, within a run",
+    ),
+    term(
+        "tlb_wait",
+        "waiting for TLB shootdowns",
+        "a shootdown's initiator waited for the other CPUs, within a run",
+    ),
+    term(
+        "blocked",
+        "asleep until an interrupt",
+        "its task slept until an interrupt woke it",
+    ),
+    term(
+        "unknown",
+        "the trace does not tell",
+        "the trace does not tell",
+    ),
+];
+
 /// Why a task waited: the first that matches.
 pub const VERDICTS: [Term; 15] = [
     term(

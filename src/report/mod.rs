@@ -12,6 +12,7 @@ pub mod json;
 mod ledger;
 mod moments;
 pub mod migrations;
+pub mod path;
 mod table;
 pub mod terminal;
 pub mod throughput;

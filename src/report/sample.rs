@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::attribute::answer::*;
-use crate::replay::words::{Class, Origin, Path, Verdict, Waker};
+use crate::replay::words::{Category, Class, Origin, Path, Verdict, Waker, Why};
 use crate::topology::Distance;
 
 fn by_word<W: Copy, T: Clone>(words: &[W], word: fn(W) -> &'static str, value: T) -> ByWord<T> {
@@ -259,5 +259,102 @@ fn fitness() -> Fitness {
         flips: fit("no"),
         ipis: fit("no"),
         throughput: fit("no"),
+    }
+}
+
+/// A path of 10 ms, of which every category has some.
+pub fn path() -> PathFacts {
+    const MS: i64 = 1_000_000;
+    let part = |ns: i64| PathPart {
+        count: 10,
+        ns,
+        share: ns as f64 / (10 * MS) as f64,
+    };
+    let tasks = || PathTasks {
+        tasks: vec![PathTask {
+            name: "lab-waker".to_owned(),
+            pid: 1234,
+            ns: MS,
+            share: 0.1,
+        }],
+        others_ns: 0,
+        others_share: 0.0,
+    };
+    let mut path_ns = by_word(Category::ALL, Category::as_str, MS);
+    path_ns.insert("transit", 3 * MS);
+    path_ns.insert("wait", 2 * MS);
+    let share = |ns: i64| ns as f64 / (10 * MS) as f64;
+    let mut transit_by_path = by_word(Path::ALL, Path::as_str, part(0));
+    transit_by_path.insert("queued-ipi", part(3 * MS));
+    let mut transit_by_distance = distances(part(0));
+    transit_by_distance.insert("node", part(3 * MS));
+    let verdict = |ns: i64| PathVerdict {
+        count: same(1),
+        ns: same(ns),
+        share: same(share(ns)),
+        gain_at_most: Known::Value(same(0.0)),
+    };
+    let mut by_verdict = by_word(Verdict::ALL, Verdict::as_str, verdict(0));
+    by_verdict.insert("stacked-pull", verdict(2 * MS));
+    let gain = |ns: i64| Known::Value(ns as f64 / (10 * MS - ns) as f64);
+    PathFacts {
+        path_share: path_ns
+            .iter()
+            .map(|(word, ns)| (*word, share(*ns)))
+            .collect(),
+        gain_at_most: path_ns
+            .iter()
+            .map(|(word, ns)| match *word {
+                "running" | "blocked" | "unknown" => (*word, Known::unknown("not a cost")),
+                _ => (*word, gain(*ns)),
+            })
+            .collect(),
+        path_ns,
+        gain_assumption: "order and placement as recorded",
+        running_within: RunningWithin {
+            cold_cache: Known::unknown("not estimated"),
+            transfer: Known::unknown("not estimated"),
+        },
+        path: PathDetail {
+            start_ns: 0,
+            end_ns: 10 * MS,
+            total_ns: 10 * MS,
+            not_shown: ByWord::new(),
+            wakeups: 10,
+            wakeups_by_waker: by_word(Waker::ALL, Waker::as_str, 1),
+            wakeups_cross_llc: Known::Value(5),
+            running: tasks(),
+            transit: PathTransit {
+                by_path: transit_by_path,
+                by_distance: transit_by_distance,
+                gain_at_most_by_path: by_word(Path::ALL, Path::as_str, Known::Value(0.0)),
+            },
+            wait: PathWait {
+                by_origin: by_word(Origin::ALL, Origin::as_str, part(0)),
+                by_verdict,
+                meanwhile: PathMeanwhile {
+                    ran: tasks(),
+                    idle_ns: 0,
+                    idle_share: 0.0,
+                    unknown_ns: 0,
+                    unknown_share: 0.0,
+                },
+            },
+            blocked: by_word(Waker::ALL, Waker::as_str, part(MS)),
+            unknown: by_word(Why::ALL, Why::as_str, part(MS)),
+            spread: Known::Value(PathSpread {
+                windows: 8,
+                share: by_word(
+                    Category::ALL,
+                    Category::as_str,
+                    PathRange {
+                        min: 0.1,
+                        median: 0.2,
+                        max: 0.3,
+                    },
+                ),
+            }),
+            longest: Vec::new(),
+        },
     }
 }

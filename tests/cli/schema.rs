@@ -95,7 +95,8 @@ fn the_schema_is_strict() {
 #[test]
 fn the_schema_defines_words_as_the_help_does() {
     let schema = schema();
-    let kinds: [(&str, &[glossary::Term]); 5] = [
+    let kinds: [(&str, &[glossary::Term]); 6] = [
+        ("category_words", &glossary::CATEGORIES),
         ("verdict_words", &glossary::VERDICTS),
         ("path_words", &glossary::PATHS),
         ("class_words", &glossary::CLASSES),

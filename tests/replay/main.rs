@@ -9,6 +9,7 @@ mod ipis;
 mod lab;
 mod ledger;
 mod migrations;
+mod path;
 mod planted;
 mod processes;
 mod properties;

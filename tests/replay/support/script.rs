@@ -62,6 +62,15 @@ pub struct Script {
     pub symbols: bool,
 }
 
+/// A trace that was replayed.
+pub struct Played {
+    pub rows: Rows,
+    pub counts: Counts,
+    pub config: Config,
+    pub machine: Machine,
+    pub survey: Survey,
+}
+
 impl Script {
     pub fn new(topology: &str, text: &str) -> Self {
         Self {
@@ -105,6 +114,12 @@ impl Script {
     }
 
     pub fn run(&self) -> (Rows, Counts) {
+        let played = self.play();
+        (played.rows, played.counts)
+    }
+
+    /// Replays it, and keeps what it was replayed with.
+    pub fn play(&self) -> Played {
         let survey = Survey::of_events(&self.events, TYPES);
         let ids = survey.cpu_ids();
         let topology = match self.topology.as_str() {
@@ -165,7 +180,13 @@ impl Script {
             replay.replay(&batch);
         }
         let counts = replay.finish();
-        (rows, counts)
+        Played {
+            rows,
+            counts,
+            config,
+            machine,
+            survey,
+        }
     }
 }
 
