@@ -285,6 +285,7 @@ pub struct PairFacts {
     pub by_path: ByWord<u64>,
     pub waker_chosen: ByWord<u64>,
     pub cross_llc_share: Known<f64>,
+    pub cross_llc: Known<PairCrossLlc>,
     pub latency_ns: Known<Quantiles>,
     /// The waits that these wakeups began.
     pub wait_ns: i64,
@@ -325,6 +326,7 @@ pub struct TaskFacts {
     pub wakeups_made: u64,
     pub wakeups_received: u64,
     pub migrations: u64,
+    pub cross_llc: Known<TaskCrossLlc>,
     pub latency_ns: Known<Quantiles>,
 }
 

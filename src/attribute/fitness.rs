@@ -1,6 +1,6 @@
 //! What a trace is fit for. Every figure that it is not fit for would mislead, however exact it looks.
 
-use super::answer::{Fit, Fitness, Known, Ledger, Throughput, Wakeups};
+use super::answer::{CrossLlc, Fit, Fitness, Known, Ledger, Throughput, Wakeups};
 use super::ledger::of_reading;
 use super::scope::{Facts, Scope};
 use crate::topology::Distance;
@@ -14,6 +14,7 @@ pub fn fitness(
     scope: &Scope,
     ledger: &Ledger,
     wakeups: &Wakeups,
+    crossing: &Known<CrossLlc>,
     throughput: &Known<Throughput>,
 ) -> Fitness {
     let facts = &scope.facts;
@@ -32,7 +33,7 @@ pub fn fitness(
     Fitness {
         latency: latency(facts, waits),
         missed_idle: missed_idle(facts, waits, ledger, scope),
-        cross_llc: cross_llc(facts, cpu_time * known),
+        cross_llc: cross_llc(facts, crossing.value(), cpu_time * known),
         flips: flips(facts, cpu_time),
         ipis: ipis(facts, cpu_time),
         throughput: throughput_fit(facts, throughput, cpu_time),
@@ -146,7 +147,7 @@ fn missed_idle(facts: &Facts, coverage: f64, ledger: &Ledger, scope: &Scope) -> 
     )
 }
 
-fn cross_llc(facts: &Facts, coverage: f64) -> Fit {
+fn cross_llc(facts: &Facts, crossing: Option<&CrossLlc>, coverage: f64) -> Fit {
     if let Some(reason) = facts.llcs_unknown() {
         return fit("no", reason, 0.0);
     }
@@ -160,8 +161,37 @@ fn cross_llc(facts: &Facts, coverage: f64) -> Fit {
     }
     match facts.topology().llcs().map_or(0, <[_]>::len) {
         0 | 1 => fit("no", "the machine has one LLC: no wakeup crosses", coverage),
-        llcs => by_coverage(format!("wakeups between {llcs} LLCs are known"), coverage),
+        llcs => {
+            let (costs, measured) = measured_costs(crossing);
+            let why = format!("wakeups between {llcs} LLCs are known, and {costs}");
+            match measured {
+                true => by_coverage(why, coverage),
+                false => fit("partly", why, coverage),
+            }
+        }
     }
+}
+
+/// Which of the costs of crossing can be told of, in words, and whether any.
+fn measured_costs(crossing: Option<&CrossLlc>) -> (String, bool) {
+    let Some(crossing) = crossing else {
+        return ("nothing of what they cost".to_owned(), false);
+    };
+    let costs = [
+        ("transit", &crossing.transit, &crossing.basis.transit),
+        (
+            "cold cache",
+            &crossing.cold_cache,
+            &crossing.basis.cold_cache,
+        ),
+        ("transfer", &crossing.transfer, &crossing.basis.transfer),
+    ];
+    let told = costs.map(|(name, total, basis)| match total {
+        Known::Value(_) => format!("{name} of {:.1} % of them", basis.coverage * 100.0),
+        Known::Unknown { .. } => format!("{name} not measurable"),
+    });
+    let any = costs.iter().any(|(_, total, _)| total.value().is_some());
+    (format!("of their cost {}", told.join(", ")), any)
 }
 
 fn flips(facts: &Facts, coverage: f64) -> Fit {

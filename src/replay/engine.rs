@@ -5,6 +5,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use slab::Slab;
 
+use super::counting::Counting;
 use super::cpuset::{MaskId, MaskTable};
 use super::ledger::{Domains, Ledger, Waiting};
 use super::machine::{BusyMeter, CpuState, Current, Distances, Machine};
@@ -56,6 +57,8 @@ pub struct Replay<'a, S: Sink> {
     /// Waits that ended before their choice settled: when it will have, and the wait.
     pub(super) unsettled: VecDeque<(i64, usize)>,
     pub(super) counts: Counts,
+    /// What tasks did by the processors' counters; `None` until the trace shows any.
+    pub(super) counting: Option<Box<Counting>>,
     /// Direct wakeups across LLCs that cannot have been requeues: proof that TTWU_QUEUE was off.
     pub(super) cross_direct: u64,
 }
@@ -107,6 +110,7 @@ impl<'a, S: Sink> Replay<'a, S> {
             ended: Vec::new(),
             unsettled: VecDeque::new(),
             counts: Counts::default(),
+            counting: None,
             cross_direct: 0,
         };
         replay.start_known_cpus();
@@ -194,7 +198,12 @@ impl<'a, S: Sink> Replay<'a, S> {
     /// The rarer kinds.
     fn other(&mut self, cpu: usize, event: &Event) {
         match &event.payload {
-            Payload::LossBegin { count } => self.begin_gap(cpu, *count),
+            Payload::LossBegin { count } => {
+                if let Some(counting) = &mut self.counting {
+                    counting.forget(cpu);
+                }
+                self.begin_gap(cpu, *count);
+            }
             Payload::LossEnd => self.end_gap(cpu),
             Payload::Fork {
                 parent_pid,
@@ -219,6 +228,10 @@ impl<'a, S: Sink> Replay<'a, S> {
             Payload::TaskName { tgid, tid, comm } if *tid > 0 => {
                 let task = self.task_of_pid(*tid, *comm);
                 self.tasks[task].tgid = Some(*tgid);
+            }
+            Payload::Counters(counters) => {
+                let counting = self.counting.get_or_insert_default();
+                counting.read(cpu, counters);
             }
             Payload::SoftirqRaise { vec } => {
                 let by_irq = event.flags.hardirq() || event.flags.nmi();

@@ -3,6 +3,7 @@
 
 mod affinity;
 mod classify;
+mod counting;
 pub mod cpuset;
 mod engine;
 mod gaps;

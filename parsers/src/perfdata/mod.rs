@@ -10,6 +10,7 @@
 //! the Linux sources; each module names the part that it follows.
 
 mod attr;
+mod counting;
 mod decompress;
 mod early;
 mod events;
@@ -41,6 +42,7 @@ use crate::tracedat::tracing_data::parse_tracing_data;
 use crate::watch::{Watch, WatchError};
 
 use self::attr::Attr;
+use self::counting::Counting;
 use self::events::Events;
 use self::features::Features;
 use self::header::{Header, Layout, Seekable};
@@ -65,6 +67,7 @@ pub struct PerfTrace {
     types: Vec<EventType>,
     /// By event: its type's index.
     type_indexes: Vec<u16>,
+    counting: Counting,
     index: Index,
     meta: TraceMeta,
 }
@@ -141,8 +144,10 @@ impl PerfTrace {
         index.faults = faults;
         // Perf's own names come second, for they are of the recording's time.
         index.task_names.splice(0..0, front.task_names);
-        let meta = meta::describe(front.container, &events, features, &mut index);
+        let mut meta = meta::describe(front.container, &events, features, &mut index);
         let (types, type_indexes) = all_types(&decoder, &events);
+        let counting = Counting::new(&events, &types, &type_indexes);
+        meta.counters = counting.names.clone();
         Ok(Self {
             data,
             data_end,
@@ -152,6 +157,7 @@ impl PerfTrace {
             watch_error,
             types,
             type_indexes,
+            counting,
             index,
             meta,
         })
@@ -231,6 +237,7 @@ impl PerfTrace {
             events: &self.events,
             decoder: &self.decoder,
             type_indexes: &self.type_indexes,
+            counting: &self.counting,
         }
     }
 }

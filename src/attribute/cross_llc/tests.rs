@@ -1,0 +1,1 @@
+//! Planted costs are found again, and none where none was planted.
