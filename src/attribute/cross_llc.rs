@@ -163,7 +163,8 @@ impl Measured {
             .filter_map(|group| Some((Comparison::of(cost, group, by_cpi)?, group)))
             .collect();
         let (comparisons, compared): (Vec<_>, Vec<_>) = compared.into_iter().unzip();
-        let sum = |of: fn(&Comparison) -> f64| comparisons.iter().map(of).sum::<f64>();
+        // An empty sum would be -0.
+        let sum = |of: fn(&Comparison) -> f64| comparisons.iter().map(of).fold(0.0, |a, b| a + b);
         let crossing = sum(|of| of.crossing);
         let staying = sum(|of| of.staying);
         let [total, per_wakeup_ns] = match comparisons.is_empty() {
@@ -232,8 +233,14 @@ fn nothing_compared(cost: Cost, all: &Count, always_crossing: u64, groups: &Grou
         true => "on both sides",
         false => "on both sides to CPUs that had been idle for about as long",
     };
+    let always = match always_crossing {
+        0 => String::new(),
+        always => format!(
+            "; {always} are of {what}s that always cross, of which only a comparison of two runs can show what that costs"
+        ),
+    };
     format!(
-        "not measurable here: {} wakeups that cross and {} that do not could be measured, but no {what} has {} of them {alike}",
+        "not measurable here: {} wakeups that cross and {} that do not could be measured, but no {what} has {} of them {alike}{always}",
         all.crossing,
         all.staying,
         super::resample::LEAST_SAMPLES

@@ -141,7 +141,7 @@ fn answer_within(scope: &Scope, selection: &Selection) -> Result<Answer, AnswerE
         pairs,
         tasks,
         llcs: ledger::llcs(scope)?,
-        processes: processes::processes(scope)?,
+        processes: processes::processes(scope, None)?,
         compare: Known::unknown("one trace alone: nothing was compared"),
         ledger,
         wakeups,

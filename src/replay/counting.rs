@@ -181,11 +181,8 @@ mod tests {
         };
         assert_eq!(after(&gap), None);
         // Shared out for a part of the time.
-        let shared = Counters {
-            enabled_ns: 20,
-            running_ns: 19,
-            ..reading(101, 11)
-        };
+        let mut shared = reading(101, 11);
+        (shared.enabled_ns, shared.running_ns) = (20, 19);
         assert_eq!(after(&|c| c.read(0, &shared)), None);
         // A slice from before the first reading.
         let mut counting = Counting::default();
