@@ -1,12 +1,14 @@
 //! Reports: the answer's numbers for people ([`terminal`]) and for programs ([`json`]), and what `info` and
 //! `topology` print. Nothing is computed here that the answer does not hold.
 
+pub mod cross_llc;
 pub mod doctor;
 pub mod glossary;
 mod headline;
 pub mod info;
 pub mod json;
 mod ledger;
+pub mod processes;
 mod table;
 pub mod terminal;
 pub mod throughput;
