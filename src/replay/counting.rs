@@ -19,6 +19,8 @@ struct OfCpu {
     last: Option<Counters>,
     /// Growth up to the last reading that no slice has taken yet.
     growth: Option<Counted>,
+    /// The last reading came with the switch at hand.
+    fresh: bool,
 }
 
 /// What is known of a task, up to its last slice.
@@ -59,6 +61,16 @@ impl Counting {
         let state = self.cpu(cpu);
         let before = state.last.replace(*now);
         state.growth = before.and_then(|before| growth(&before, now));
+        state.fresh = true;
+    }
+
+    /// The CPU turned to another task. Without a reading at that, what comes next is mixed with what was before.
+    pub fn switched(&mut self, cpu: usize) {
+        let state = self.cpu(cpu);
+        state.growth = None;
+        if !std::mem::take(&mut state.fresh) {
+            state.last = None;
+        }
     }
 
     /// Events of the CPU are missing from here on.
@@ -147,11 +159,14 @@ mod tests {
         let mut counting = Counting::default();
         counting.read(0, &reading(100, 10));
         counting.read(1, &reading(1000, 500));
+        [0, 1].map(|cpu| counting.switched(cpu));
         counting.woken(TASK);
         counting.read(0, &reading(130, 30));
         counting.ran(0, TASK);
+        counting.switched(0);
         counting.read(0, &reading(900, 90));
         counting.ran(0, TaskId(6));
+        counting.switched(0);
         assert_eq!(counting.since_wake(TASK), counted(30, 20));
         counting.read(1, &reading(1007, 501));
         counting.ran(1, TASK);
@@ -184,6 +199,13 @@ mod tests {
         let mut shared = reading(101, 11);
         (shared.enabled_ns, shared.running_ns) = (20, 19);
         assert_eq!(after(&|c| c.read(0, &shared)), None);
+        // One whose start had no reading.
+        let unread = |c: &mut Counting| {
+            c.switched(0);
+            c.switched(0);
+            c.read(0, &reading(101, 11));
+        };
+        assert_eq!(after(&unread), None);
         // A slice from before the first reading.
         let mut counting = Counting::default();
         counting.woken(TASK);

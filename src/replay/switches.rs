@@ -30,6 +30,9 @@ impl<S: Sink> Replay<'_, S> {
             self.run_nothing(cpu);
             self.cpus[cpu].nothing_seen = true;
         }
+        if let Some(counting) = &mut self.counting {
+            counting.switched(cpu);
+        }
     }
 
     /// The task that leaves should be the one that was running; if not, a switch was not recorded.

@@ -37,7 +37,7 @@ fn cost(total: &Known<Estimate>, basis: &CrossLlcBasis) -> String {
         CrossLlcMeasure::CyclesPerInstruction => ", by counters",
     };
     let (value, share) = (ns(total.value), percent(basis.coverage));
-    format!("{value} [{low}, {high}], covers {share} of them{measure}")
+    format!("{value} [{low}, {high}], covers {share}{measure}")
 }
 
 fn unknown(basis: &CrossLlcBasis) -> String {
@@ -105,7 +105,7 @@ mod tests {
             lines.iter().all(|line| line.chars().count() <= WIDTH),
             "{plain}"
         );
-        let shown = "transit    -123.5 s [-123.5 s, 9999.5 s], covers >99.9 % of them, by counters";
+        let shown = "transit     -123.5 s [-123.5 s, 9999.5 s], covers >99.9 %, by counters";
         assert_eq!(lines[1].trim(), shown);
         assert!(lines[2].contains("compare two runs"), "{plain}");
         assert!(lines[3].contains("12,345,678 wakeups"), "{plain}");
