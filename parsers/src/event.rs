@@ -279,6 +279,8 @@ pub enum Payload {
         tid: i32,
         comm: Comm,
     },
+    /// What the counters of this CPU held as the sample was taken that comes next (perf's `SAMPLE_READ`).
+    Counters(Counters),
     /// From here to the matching [`Payload::LossEnd`] this CPU's events are missing; `count` where known.
     LossBegin {
         count: Option<u64>,
@@ -332,9 +334,67 @@ pub struct Selection {
     pub mask: Option<CpuMask>,
 }
 
+/// Most counters that are read of a sample.
+pub const MOST_COUNTERS: usize = 8;
+
+/// Running totals of a CPU's counters. Their names are `TraceMeta::counters`, in the same order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    values: [u64; MOST_COUNTERS],
+    /// A bit for each counter that the sample holds.
+    held: u8,
+    /// Nanoseconds for which the counters were wanted, and for which they counted: fewer where the processor had to
+    /// share them out. Both 0 where the sample does not tell.
+    pub enabled_ns: u64,
+    pub running_ns: u64,
+    /// The places of those two, if both count the same kinds of execution.
+    pub cycles: Option<u8>,
+    pub instructions: Option<u8>,
+}
+
+impl Counters {
+    /// Notes a counter's value; places from [`MOST_COUNTERS`] on are not kept.
+    pub fn set(&mut self, place: u8, value: u64) {
+        if let Some(slot) = self.values.get_mut(usize::from(place)) {
+            *slot = value;
+            self.held |= 1 << place;
+        }
+    }
+
+    /// The value of the counter at a place.
+    pub fn get(&self, place: u8) -> Option<u64> {
+        let value = self.values.get(usize::from(place))?;
+        (self.held >> place & 1 == 1).then_some(*value)
+    }
+
+    /// Cycles and instructions, where both are held.
+    pub fn cycles_and_instructions(&self) -> Option<(u64, u64)> {
+        Some((self.get(self.cycles?)?, self.get(self.instructions?)?))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counters_are_held_or_not() {
+        let mut counters = Counters::default();
+        counters.set(7, 70);
+        counters.set(8, 80);
+        assert_eq!([7, 0, 8].map(|at| counters.get(at)), [Some(70), None, None]);
+        (counters.cycles, counters.instructions) = (Some(7), Some(0));
+        assert_eq!(counters.cycles_and_instructions(), None);
+        counters.set(0, 5);
+        assert_eq!(counters.cycles_and_instructions(), Some((70, 5)));
+    }
+
+    /// Events are moved a lot: what few traces have must not make them larger.
+    #[test]
+    fn counters_take_no_more_room_than_other_events() {
+        let (counters, selection) = (size_of::<Counters>(), size_of::<Selection>());
+        assert!(counters <= selection, "{counters} {selection}");
+    }
 
     #[test]
     fn names_are_never_printed_raw() {

@@ -59,6 +59,8 @@ pub struct TraceMeta {
     pub buffers: Vec<BufferInfo>,
     /// Bytes of event data, for progress.
     pub data_bytes: u64,
+    /// The counters whose values come with each `sched_switch` (`Payload::Counters`), in perf's words.
+    pub counters: Vec<String>,
     /// Lines of the machine record that the file's header carries (`docs/machine-record.md`). Empty in a trace.dat, which
     /// has them as events.
     pub machine_record: Vec<String>,

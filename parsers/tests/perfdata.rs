@@ -7,6 +7,8 @@ mod support {
 
 #[path = "support/perf_containers.rs"]
 mod containers;
+#[path = "support/perf_counters.rs"]
+mod counters;
 #[path = "support/perf_damage.rs"]
 mod damage;
 #[path = "support/perf_early.rs"]

@@ -295,6 +295,7 @@ pub struct PairFacts {
     pub by_path: ByWord<u64>,
     pub waker_chosen: ByWord<u64>,
     pub cross_llc_share: Known<f64>,
+    pub cross_llc: Known<PairCrossLlc>,
     pub latency_ns: Known<Quantiles>,
     /// The waits that these wakeups began.
     pub wait_ns: i64,
@@ -351,6 +352,7 @@ pub struct TaskFacts {
     pub wakeups_made: u64,
     pub wakeups_received: u64,
     pub migrations: u64,
+    pub cross_llc: Known<TaskCrossLlc>,
     pub latency_ns: Known<Quantiles>,
     /// The wait to look at: the one that lost most, or lasted longest.
     pub worst_wait: Known<Moment>,

@@ -18,7 +18,7 @@ pub const NO_COUNT: u64 = u64::MAX;
 pub struct Block(DataFrame);
 
 /// The blocks of a batch.
-pub fn blocks(batch: &DataFrame) -> impl Iterator<Item = Block> {
+pub fn blocks(batch: &DataFrame) -> impl DoubleEndedIterator<Item = Block> {
     let starts = (0..batch.height()).step_by(ROWS);
     starts.map(|start| Block(batch.slice(start as i64, ROWS)))
 }

@@ -147,9 +147,18 @@ fn cost_of_ten_million_events() {
         drop(super::wakeups::wakeups(&scope, &mut census))
     });
     timed("waits", &mut || drop(super::waits::waits(&scope).unwrap()));
-    timed("pairs", &mut || drop(super::pairs::pairs(&scope).unwrap()));
+    let crossing = super::cross_llc::Costs::measure(&scope).unwrap();
+    timed("cross_llc", &mut || {
+        let measured = super::cross_llc::Costs::measure(&scope).unwrap();
+        drop(measured.answer())
+    });
+    timed("pairs", &mut || {
+        drop(super::pairs::pairs(&scope, &crossing).unwrap())
+    });
     timed("machine", &mut || {
         drop(super::stack_spread::Machine::measure(&scope).unwrap())
     });
-    timed("tasks", &mut || drop(super::tasks::tasks(&scope).unwrap()));
+    timed("tasks", &mut || {
+        drop(super::tasks::tasks(&scope, &crossing).unwrap())
+    });
 }

@@ -41,6 +41,7 @@ mod testing;
 mod tests;
 mod throughput;
 mod trace_facts;
+mod trimmed;
 mod waits;
 mod wakeups;
 mod work;
@@ -112,6 +113,7 @@ pub fn answer(
 
 fn answer_within(scope: &Scope, selection: &Selection) -> Result<Answer, AnswerError> {
     let ledger = ledger::ledger(scope)?;
+    let crossing = cross_llc::Costs::measure(scope)?;
     // The questions that go through all rows, on two processors.
     let of_wakeups = || -> Result<_, PolarsError> {
         let mut census = Census::take(scope.wakeups())?;
@@ -123,21 +125,22 @@ fn answer_within(scope: &Scope, selection: &Selection) -> Result<Answer, AnswerE
     let of_the_rest = || -> Result<_, PolarsError> {
         Ok((
             waits::waits(scope)?,
-            pairs::pairs(scope)?,
-            tasks::tasks(scope)?,
+            pairs::pairs(scope, &crossing)?,
+            tasks::tasks(scope, &crossing)?,
         ))
     };
     let (of_wakeups, of_the_rest) = rayon::join(of_wakeups, of_the_rest);
     let (wakeups, sis) = of_wakeups?;
     let (waits, pairs, tasks) = of_the_rest?;
     let throughput = throughput::throughput(scope, &ledger)?;
-    let fitness = fitness::fitness(scope, &ledger, &wakeups, &throughput);
+    let cross_llc = crossing.answer();
+    let fitness = fitness::fitness(scope, &ledger, &wakeups, &cross_llc, &throughput);
     let caveats = caveats::caveats(scope, selection, &ledger);
     Ok(Answer {
         schema_version: SCHEMA_VERSION,
         trace: trace_facts::trace_facts(&scope.facts),
         sis,
-        cross_llc: cross_llc::cross_llc(scope)?,
+        cross_llc,
         migrations: migrations::migrations(scope)?,
         domains: domains::domains(scope)?,
         flips: flips::flips(scope)?,
@@ -146,7 +149,7 @@ fn answer_within(scope: &Scope, selection: &Selection) -> Result<Answer, AnswerE
         pairs,
         tasks,
         llcs: ledger::llcs(scope)?,
-        processes: processes::processes(scope)?,
+        processes: processes::processes(scope, None)?,
         compare: Known::unknown("one trace alone: nothing was compared"),
         ledger,
         wakeups,

@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::answer::{ByWord, Known, Moment, PairFacts};
 use super::blocks::{Block, NO_NUMBER, NO_TIME};
+use super::cross_llc::Costs;
 use super::durations::Durations;
 use super::ledger::with_llcs;
 use super::moments;
@@ -41,7 +42,7 @@ struct Seen {
 }
 
 /// The worst pairs of a scope: by lost time, then waiting time. A task that woke itself is no pair.
-pub fn pairs(scope: &Scope) -> PolarsResult<Vec<PairFacts>> {
+pub fn pairs(scope: &Scope, crossing: &Costs) -> PolarsResult<Vec<PairFacts>> {
     let worst = worst(scope)?;
     if worst.is_empty() {
         return Ok(Vec::new());
@@ -54,7 +55,10 @@ pub fn pairs(scope: &Scope) -> PolarsResult<Vec<PairFacts>> {
     let waits = waits.into_par_iter().zip(moments);
     let facts = worst.par_iter().zip(seen.into_par_iter().zip(waits));
     Ok(facts
-        .map(|(worst, (seen, waits))| facts_of(scope, worst, seen, waits, &names, &machine))
+        .map(|(worst, (seen, waits))| PairFacts {
+            cross_llc: crossing.pair(worst.waker, worst.wakee),
+            ..facts_of(scope, worst, seen, waits, &names, &machine)
+        })
         .collect())
 }
 
@@ -375,6 +379,7 @@ fn facts_of(
         }),
         waker_chosen: distances(&seen.waker_chosen),
         cross_llc_share: cross_llc_share(scope, &seen),
+        cross_llc: Known::unknown("not asked for"),
         latency_ns: known(seen.latencies_ns.quantiles(), || {
             lacking(scope, &["sched_waking", "sched_switch"])
         }),

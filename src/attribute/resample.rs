@@ -22,6 +22,12 @@ impl Random {
         Self(SEED)
     }
 
+    /// One of its own for each of several questions, so that their resamples have nothing in common.
+    pub fn of(question: u64) -> Self {
+        let mut random = Self(SEED ^ question.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        Self(random.next())
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -31,8 +37,20 @@ impl Random {
     }
 
     /// A number below `bound`, each as likely but for one part in 2³².
-    fn below(&mut self, bound: usize) -> usize {
+    pub fn below(&mut self, bound: usize) -> usize {
         ((self.next() >> 32).wrapping_mul(bound as u64) >> 32) as usize
+    }
+
+    /// One of these, each as likely.
+    pub fn choose<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
+        of.get(self.below(of.len()))
+    }
+
+    /// A number from the normal distribution around 0 with standard deviation 1 (Box and Muller 1958).
+    fn normal(&mut self) -> f64 {
+        let uniform = |random: &mut Self| (random.next() >> 11) as f64 / (1_u64 << 53) as f64;
+        let radius = (-2.0 * (1.0 - uniform(self)).ln()).sqrt();
+        radius * (std::f64::consts::TAU * uniform(self)).cos()
     }
 
     /// How often `flips` fair coins show heads.
@@ -56,6 +74,41 @@ pub struct Resampled {
 }
 
 impl Resampled {
+    /// Nothing, to which others are added.
+    pub fn none() -> Self {
+        Self {
+            value: 0.0,
+            draws: vec![0.0; DRAWS],
+            n: 0,
+        }
+    }
+
+    /// A value of which the standard error is known, in place of its resamples: good for a sum of many.
+    pub fn normal(value: f64, error: f64, n: u64, random: &mut Random) -> Self {
+        let draws = (0..DRAWS).map(|_| value + error * random.normal());
+        Self {
+            value,
+            draws: draws.collect(),
+            n,
+        }
+    }
+
+    /// As often as much.
+    pub fn times(mut self, factor: f64) -> Self {
+        self.value *= factor;
+        self.draws.iter_mut().for_each(|draw| *draw *= factor);
+        self
+    }
+
+    /// The sum of two independent estimates, and of their samples.
+    pub fn and(self, other: &Resampled) -> Self {
+        let n = self.n + other.n;
+        Self {
+            n,
+            ..self.plus(other)
+        }
+    }
+
     /// The value with the interval that holds the middle 95 % of the resamples.
     pub fn estimate(mut self) -> Estimate {
         self.draws.sort_unstable_by(f64::total_cmp);

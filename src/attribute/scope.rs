@@ -402,6 +402,22 @@ impl Rows<'_> {
     }
 }
 
+impl Rows<'_> {
+    /// Takes in these columns from the last block to the first, on this processor alone. Rows of a block are in order.
+    pub fn fold_back(
+        &self,
+        columns: &[&str],
+        mut take: impl FnMut(&Block) -> PolarsResult<()>,
+    ) -> PolarsResult<()> {
+        let tables = self.scope.tables;
+        for batch in (0..tables.batch_count(self.table)).rev() {
+            let rows = tables.columns(self.table, batch, columns, self.filter.clone())?;
+            blocks(&rows).rev().try_for_each(|block| take(&block))?;
+        }
+        Ok(())
+    }
+}
+
 /// As many batches for each processor, in order.
 fn runs(batches: usize) -> Vec<Range<usize>> {
     let each = batches.div_ceil(rayon::current_num_threads()).max(1);

@@ -5,6 +5,7 @@ use rustc_hash::FxHashMap;
 
 use super::answer::TaskFacts;
 use super::blocks::{NO_NUMBER, NO_TIME};
+use super::cross_llc::Costs;
 use super::durations::Durations;
 use super::moments;
 use super::scope::{Scope, lost_column};
@@ -28,7 +29,7 @@ const COLUMNS: [&str; 13] = [
 ];
 
 /// The worst of the selected tasks: by lost time, then waiting time, then on-CPU time.
-pub fn tasks(scope: &Scope) -> PolarsResult<Vec<TaskFacts>> {
+pub fn tasks(scope: &Scope, crossing: &Costs) -> PolarsResult<Vec<TaskFacts>> {
     let lost = lost_column(scope.ranking());
     let worst = SortMultipleOptions::default()
         .with_order_descending_multi([true, true, true, false])
@@ -64,6 +65,7 @@ pub fn tasks(scope: &Scope) -> PolarsResult<Vec<TaskFacts>> {
             wakeups_made: count("wakeups_made")?,
             wakeups_received: count("wakeups_received")?,
             migrations: count("migrations")?,
+            cross_llc: crossing.task(*id),
             latency_ns: known(own.quantiles(), || {
                 lacking(scope, &["sched_waking", "sched_switch"])
             }),

@@ -5,6 +5,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use slab::Slab;
 
+use super::counting::Counting;
 use super::cpuset::{MaskId, MaskTable};
 use super::ipis::Functions;
 use super::ledger::{Domains, Ledger, Waiting};
@@ -60,6 +61,8 @@ pub struct Replay<'a, S: Sink> {
     pub(super) counts: Counts,
     /// What was learnt of the kernel's functions.
     pub(super) functions: Functions,
+    /// What tasks did by the processors' counters; `None` until the trace shows any.
+    pub(super) counting: Option<Box<Counting>>,
     /// Direct wakeups across LLCs that cannot have been requeues: proof that TTWU_QUEUE was off.
     pub(super) cross_direct: u64,
 }
@@ -113,6 +116,7 @@ impl<'a, S: Sink> Replay<'a, S> {
             unsettled: VecDeque::new(),
             counts: Counts::default(),
             functions: Functions::new(&config.ipis),
+            counting: None,
             cross_direct: 0,
         };
         replay.start_known_cpus();
@@ -206,7 +210,12 @@ impl<'a, S: Sink> Replay<'a, S> {
     /// The rarer kinds.
     fn other(&mut self, cpu: usize, event: &Event) {
         match &event.payload {
-            Payload::LossBegin { count } => self.begin_gap(cpu, *count),
+            Payload::LossBegin { count } => {
+                if let Some(counting) = &mut self.counting {
+                    counting.forget(cpu);
+                }
+                self.begin_gap(cpu, *count);
+            }
             Payload::LossEnd => self.end_gap(cpu),
             Payload::Fork {
                 parent_pid,
@@ -241,6 +250,10 @@ impl<'a, S: Sink> Replay<'a, S> {
             Payload::TaskName { tgid, tid, comm } if *tid > 0 => {
                 let task = self.task_of_pid(*tid, *comm);
                 self.tasks[task].tgid = Some(*tgid);
+            }
+            Payload::Counters(counters) => {
+                let counting = self.counting.get_or_insert_default();
+                counting.read(cpu, counters);
             }
             Payload::SoftirqRaise { vec } => {
                 let by_irq = event.flags.hardirq() || event.flags.nmi();

@@ -140,6 +140,8 @@ pub struct CpuState {
     pub went_idle: Option<i64>,
     /// Start of the current idle or gap interval.
     pub nothing_since: i64,
+    /// That start was seen: a switch to the idle task.
+    pub nothing_seen: bool,
     pub gap_since: Option<(i64, Option<u64>)>,
     pub switches: u64,
     pub wakeups_made: u64,
@@ -168,6 +170,7 @@ impl CpuState {
             available_until: i64::MIN,
             went_idle: None,
             nothing_since: start,
+            nothing_seen: false,
             gap_since: None,
             switches: 0,
             wakeups_made: 0,
@@ -179,6 +182,11 @@ impl CpuState {
             serving_vector: None,
             moves: CpuMoves::default(),
         }
+    }
+
+    /// For how long it has been running nothing; `None` if it is not seen since when.
+    pub fn nothing_for(&self, now: i64) -> Option<i64> {
+        self.nothing_seen.then_some(now - self.nothing_since)
     }
 
     /// The task that was enqueued first of those that are.

@@ -4,6 +4,7 @@
 mod affinity;
 mod causes;
 mod classify;
+mod counting;
 pub mod cpuset;
 mod engine;
 mod flushes;

@@ -1,6 +1,8 @@
 //! How long a waker and its wakee could have run side by side: the lesser of what the waker still had to do
 //! until it blocked, and what the wakee did until it blocked (`analysis` §3, stack or spread).
 
+use std::num::NonZeroU64;
+
 use super::engine::Replay;
 use super::rows::{Sink, TaskId};
 use super::tasks::TaskState;
@@ -85,6 +87,10 @@ impl<S: Sink> Replay<'_, S> {
         };
         open.awaits_run = false;
         open.row.wakee_run_ns = Some(run);
+        if let Some(counted) = self.counting.as_ref().and_then(|of| of.since_wake(task)) {
+            open.row.wakee_cycles = NonZeroU64::new(counted.cycles);
+            open.row.wakee_instructions = NonZeroU64::new(counted.instructions);
+        }
         if open.awaits_overlap {
             let so_far = waker_now - open.waker_on_cpu_ns;
             let decided = open.waker_rest_ns.or((so_far >= run).then_some(run));

@@ -1,5 +1,7 @@
 //! What the replay emits: one struct for each table, times in nanoseconds on the trace's clock.
 
+use std::num::NonZeroU64;
+
 use super::words::{
     Class, Confidence, FlushReason, IpiFate, IpiKind, IpiRoad, Mark, MigrationCause, MigrationKind, Origin, Pair, Path, Verdict, Waker,
 };
@@ -42,6 +44,11 @@ pub struct WakeupRow {
     pub selection: Option<bool>,
     /// Whether the chosen CPU was idle at the choice; `None` without a choice.
     pub chosen_idle: Option<bool>,
+    /// How long the chosen CPU had been running nothing at the choice; `None` unless it was idle, and if the trace does
+    /// not show since when.
+    pub idle_before_ns: Option<i64>,
+    /// Whether an SMT sibling of the chosen CPU ran a task at the choice; `None` without a choice or known cores.
+    pub sibling_busy: Option<bool>,
     /// Whether an idle thread of a busy core was chosen while a whole core was idle.
     pub smt_shared: bool,
     pub verdict: Pair<Option<Verdict>>,
@@ -49,6 +56,9 @@ pub struct WakeupRow {
     pub lost_ns: Pair<i64>,
     /// The wakee's on-CPU time from this wakeup until it blocked.
     pub wakee_run_ns: Option<i64>,
+    /// Cycles and instructions of that time, where the trace counts them; never 0.
+    pub wakee_cycles: Option<NonZeroU64>,
+    pub wakee_instructions: Option<NonZeroU64>,
     /// How long waker and wakee could have run side by side.
     pub overlap_ns: Option<i64>,
     /// Whether [`overlap_ns`](Self::overlap_ns) is missing because the waker had too many wakees to watch.

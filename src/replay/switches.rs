@@ -31,6 +31,10 @@ impl<S: Sink> Replay<'_, S> {
             self.switch_in(cpu, next);
         } else {
             self.run_nothing(cpu);
+            self.cpus[cpu].nothing_seen = true;
+        }
+        if let Some(counting) = &mut self.counting {
+            counting.switched(cpu);
         }
     }
 
@@ -138,6 +142,7 @@ impl<S: Sink> Replay<'_, S> {
         let now = self.now;
         if self.cpus[cpu].current != Current::Nothing {
             self.cpus[cpu].nothing_since = now;
+            self.cpus[cpu].nothing_seen = false;
         }
         self.cpus[cpu].current = Current::Nothing;
         self.cpus[cpu].went_idle = Some(now);
@@ -169,6 +174,9 @@ impl<S: Sink> Replay<'_, S> {
         let now = self.now;
         self.tasks[task].on_cpu_ns += now - since;
         self.tasks[task].totals.run_ns += self.config.window.clip(since, now);
+        if let Some(counting) = &mut self.counting {
+            counting.ran(cpu, task);
+        }
         self.sink.slice(&SliceRow {
             task,
             cpu: self.machine.cpus.id(cpu),

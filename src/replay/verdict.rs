@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use super::cpuset::CpuSet;
 use super::engine::Replay;
+use super::machine::Current;
 use super::rows::{Sink, TaskId};
 use super::waits::Wait;
 use super::words::{Origin, Pair, Reading, Verdict};
@@ -162,6 +163,22 @@ impl<S: Sink> Replay<'_, S> {
                 .available()
                 .iter()
                 .any(|cpu| home.contains(cpu) && self.ledger.whole_core(cpu))
+    }
+
+    /// Whether another thread of the CPU's core runs a task; `None` where cores, or what a thread runs, are not known.
+    pub(super) fn sibling_runs(&self, cpu: usize) -> Option<bool> {
+        let id = self.machine.cpus.id(cpu);
+        self.machine.topology.core_id(id)?;
+        let siblings = self.domains.core[cpu].iter().filter(|&other| other != cpu);
+        let mut all_known = true;
+        for sibling in siblings {
+            match self.cpus[sibling].current {
+                Current::Task(_) => return Some(true),
+                Current::Nothing => {}
+                Current::Unknown => all_known = false,
+            }
+        }
+        all_known.then_some(false)
     }
 
     /// Whether an eligible CPU was idle at some time since the choice; true for each reading.

@@ -132,11 +132,15 @@ impl<S: Sink> Replay<'_, S> {
                 waker_cost_ns: None,
                 selection: None,
                 chosen_idle: None,
+                idle_before_ns: None,
+                sibling_busy: None,
                 smt_shared: false,
                 verdict: Pair([None, None]),
                 wait_ns: 0,
                 lost_ns: Pair([0, 0]),
                 wakee_run_ns: None,
+                wakee_cycles: None,
+                wakee_instructions: None,
                 overlap_ns: None,
                 overlap_censored: false,
                 probed: None,
@@ -271,8 +275,15 @@ impl<S: Sink> Replay<'_, S> {
             since,
         });
         let smt_shared = chosen_idle && self.shares_core_needlessly(chosen);
+        let idle_before_ns = match chosen_idle {
+            true => self.cpus[chosen].nothing_for(self.now),
+            false => None,
+        };
+        let sibling_busy = self.sibling_runs(chosen);
         let open = &mut self.wakes[slot];
         open.row.chosen_idle = Some(chosen_idle);
+        open.row.idle_before_ns = idle_before_ns;
+        open.row.sibling_busy = sibling_busy;
         open.row.smt_shared = smt_shared;
         open.choice = Some(choice);
     }
@@ -430,6 +441,10 @@ impl<S: Sink> Replay<'_, S> {
                 // It is about to leave its CPU and will be runnable then, whatever state it shows.
                 self.wakes[slot].enqueued_on_cpu = true;
                 self.replace_wake(wakee, slot);
+                self.tasks[wakee].on_cpu_at_wake_ns = self.on_cpu_ns(wakee);
+                if let Some(counting) = &mut self.counting {
+                    counting.woken_on_cpu(wakee);
+                }
                 return;
             }
             TaskState::Transit { cpu } => self.leave_transit(wakee, cpu),
@@ -438,6 +453,9 @@ impl<S: Sink> Replay<'_, S> {
         }
         self.replace_wake(wakee, slot);
         self.tasks[wakee].on_cpu_at_wake_ns = self.tasks[wakee].on_cpu_ns;
+        if let Some(counting) = &mut self.counting {
+            counting.woken(wakee);
+        }
         let origin = if class == Class::New {
             Origin::New
         } else {

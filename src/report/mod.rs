@@ -1,6 +1,7 @@
 //! Reports: the answer's numbers for people ([`terminal`]) and for programs ([`json`]), and what `info` and
 //! `topology` print. Nothing is computed here that the answer does not hold.
 
+pub mod cross_llc;
 pub mod doctor;
 pub mod explain;
 pub mod domains;
@@ -13,6 +14,7 @@ mod ledger;
 mod moments;
 pub mod migrations;
 pub mod path;
+pub mod processes;
 mod table;
 pub mod terminal;
 pub mod throughput;

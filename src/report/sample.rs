@@ -200,6 +200,7 @@ fn pair(waker: &str, wakee: &str) -> PairFacts {
         by_path: by_word(Path::ALL, Path::as_str, 5),
         waker_chosen: distances(5),
         cross_llc_share: Known::Value(0.9999),
+        cross_llc: Known::unknown("not built yet"),
         latency_ns: latency(1),
         wait_ns: 123_456_789,
         lost_ns: two(2_900_000_000, 4_400_000_000),
@@ -230,6 +231,7 @@ fn task(name: &str) -> TaskFacts {
         wakeups_made: 1_234_567,
         wakeups_received: 1_234_567,
         migrations: 1_234_567,
+        cross_llc: Known::unknown("not built yet"),
         latency_ns: latency(1),
         worst_wait: moment(),
     }

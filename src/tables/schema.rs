@@ -1,5 +1,7 @@
 //! Every table: its columns' names, types, units and meaning, and from which field of a row each is filled.
 
+use std::num::NonZeroU64;
+
 use polars::prelude::*;
 
 use super::columns::{Bool, Build, ColumnDef, I32, I64, Text, U8, U16, U32, U64, cpu};
@@ -162,6 +164,8 @@ tables! {
         waker_cost_ns: I64 = row.waker_cost_ns, "What the waker spent on it on its own CPU; null if unknown.";
         selection: Bool = row.selection, "Whether a CPU was selected (fair wakees); null if not known.";
         chosen_idle: Bool = row.chosen_idle, "Whether the chosen CPU was idle at the choice; null without a choice.";
+        idle_before_ns: I64 = row.idle_before_ns, "How long the chosen CPU had run nothing at the choice; null unless it was idle, or if not seen since when.";
+        sibling_busy: Bool = row.sibling_busy, "Whether an SMT sibling of the chosen CPU ran a task at the choice; null if not known.";
         smt_shared: Bool = row.smt_shared, "Whether a thread of a busy core was chosen while a whole core was idle.";
         verdict_seen: U8 of Verdict = row.verdict[SEEN].map(Verdict::code), "Code of the wait's verdict, affinity as seen.";
         verdict_any: U8 of Verdict = row.verdict[ANY].map(Verdict::code), "Code of the wait's verdict, any CPU allowed.";
@@ -169,6 +173,8 @@ tables! {
         lost_seen_ns: I64 = row.lost_ns[SEEN], "Idle CPU time matched to that wait, affinity as seen.";
         lost_any_ns: I64 = row.lost_ns[ANY], "Idle CPU time matched to that wait, any CPU allowed.";
         wakee_run_ns: I64 = row.wakee_run_ns, "The wakee's on-CPU time from it until it blocked; null if not seen.";
+        wakee_cycles: I64 = count(row.wakee_cycles), "Processor cycles of that time; null where the trace does not count them.";
+        wakee_instructions: I64 = count(row.wakee_instructions), "Instructions of that time; null where the trace does not count them.";
         overlap_ns: I64 = row.overlap_ns, "How long waker and wakee could have run side by side; null if not known.";
         overlap_censored: Bool = row.overlap_censored, "Whether overlap_ns is missing because the waker had too many wakees to watch.";
         probed_prev_cpu: U16 [detail] = cpu(row.probed.map(|p| p.0)), "The previous CPU by the kernel's own word; null without probe.";
@@ -352,6 +358,11 @@ impl Table {
             .map(|column| Field::new(column.name.into(), column.column_type.data_type()))
             .collect()
     }
+}
+
+/// A counter's value; null beyond what 63 bits hold.
+fn count(of: Option<NonZeroU64>) -> Option<i64> {
+    i64::try_from(of?.get()).ok()
 }
 
 fn ledger(row: &CpuRow, reading: Reading, of: LedgerRow) -> Option<i64> {

@@ -14,6 +14,8 @@ const TYPE_TRACEPOINT: u32 = 2;
 /// Bits of the flags word.
 const ENABLE_ON_EXEC: u32 = 12;
 const SAMPLE_ID_ALL: u32 = 18;
+/// `exclude_user`, `exclude_kernel`, `exclude_hv` and `exclude_idle`.
+const EXCLUDES: u64 = 0b1111 << 4;
 const USE_CLOCKID: u32 = 25;
 const WRITE_BACKWARD: u32 = 27;
 
@@ -71,6 +73,11 @@ impl Attr {
     /// The event followed a command that perf started.
     pub fn enable_on_exec(&self) -> bool {
         self.flag(ENABLE_ON_EXEC)
+    }
+
+    /// Which kinds of execution are not counted.
+    pub fn excludes(&self) -> u64 {
+        self.flags & EXCLUDES
     }
 
     /// The POSIX clock that stamps are of, if not perf's own.
@@ -177,7 +184,9 @@ impl SampleType {
 pub(super) struct ReadFormat(pub u64);
 
 impl ReadFormat {
-    const TIMES: u64 = 0b11;
+    const ENABLED: u64 = 1 << 0;
+    const RUNNING: u64 = 1 << 1;
+    const TIMES: u64 = Self::ENABLED | Self::RUNNING;
     const ID: u64 = 1 << 2;
     const GROUP: u64 = 1 << 3;
     const LOST: u64 = 1 << 4;
@@ -185,6 +194,16 @@ impl ReadFormat {
     /// `{ nr, … }` with one entry per member of the group.
     pub fn is_group(self) -> bool {
         self.0 & Self::GROUP != 0
+    }
+
+    /// Whether each value comes with the id of its event.
+    pub fn has_ids(self) -> bool {
+        self.0 & Self::ID != 0
+    }
+
+    /// Whether it tells both for how long the group was enabled and for how long it counted.
+    pub fn has_both_times(self) -> bool {
+        self.0 & Self::TIMES == Self::TIMES
     }
 
     /// Bytes of the fields that come once: times enabled and running.

@@ -91,6 +91,11 @@ impl Events {
         self.known_or_first(endian.u64_at(sample, place)?)
     }
 
+    /// The event that an id stands for.
+    pub fn of_id(&self, id: u64) -> Option<u16> {
+        self.ids.get(id)
+    }
+
     /// The event a record other than a sample belongs to. What perf itself writes has id 0 and the first event's
     /// layout.
     pub fn of_other(&self, record: &[u8], endian: Endian) -> Option<u16> {

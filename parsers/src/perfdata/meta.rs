@@ -65,6 +65,7 @@ pub(super) fn describe(
         has_time,
         lost_unplaced: index.lost_unplaced,
         task_names: std::mem::take(&mut index.task_names),
+        counters: Vec::new(),
         buffers: Vec::new(),
         data_bytes: index.run_bytes,
         machine_record: std::mem::take(&mut features.machine_record),

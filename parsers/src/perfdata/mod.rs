@@ -10,6 +10,7 @@
 //! the Linux sources; each module names the part that it follows.
 
 mod attr;
+mod counting;
 mod decompress;
 mod early;
 mod events;
@@ -42,6 +43,7 @@ use crate::tracedat::tracing_data::parse_tracing_data;
 use crate::watch::{Watch, WatchError};
 
 use self::attr::Attr;
+use self::counting::Counting;
 use self::events::Events;
 use self::features::Features;
 use self::header::{Header, Layout, Seekable};
@@ -66,6 +68,7 @@ pub struct PerfTrace {
     types: Vec<EventType>,
     /// By event: its type's index.
     type_indexes: Vec<u16>,
+    counting: Counting,
     index: Index,
     meta: TraceMeta,
     /// The lists of functions and strings of TRACING_DATA; newer perf leaves the first one empty.
@@ -147,8 +150,10 @@ impl PerfTrace {
         index.faults = faults;
         // Perf's own names come second, for they are of the recording's time.
         index.task_names.splice(0..0, front.task_names);
-        let meta = meta::describe(front.container, &events, features, &mut index);
+        let mut meta = meta::describe(front.container, &events, features, &mut index);
         let (types, type_indexes) = all_types(&decoder, &events);
+        let counting = Counting::new(&events, &types, &type_indexes);
+        meta.counters = counting.names.clone();
         Ok(Self {
             data,
             data_end,
@@ -158,6 +163,7 @@ impl PerfTrace {
             watch_error,
             types,
             type_indexes,
+            counting,
             index,
             meta,
             kallsyms: front.kallsyms,
@@ -249,6 +255,7 @@ impl PerfTrace {
             events: &self.events,
             decoder: &self.decoder,
             type_indexes: &self.type_indexes,
+            counting: &self.counting,
         }
     }
 }

@@ -132,6 +132,28 @@ fn bytes_at<const N: usize>(sample: &[u8], at: u16) -> Option<[u8; N]> {
     sample.get(at..at + N)?.first_chunk().copied()
 }
 
+/// The values that a sample holds of its group.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Group<'a> {
+    /// Times enabled and running, where both are there.
+    pub times: Option<(u64, u64)>,
+    entries: &'a [u8],
+    format: ReadFormat,
+    endian: Endian,
+}
+
+impl Group<'_> {
+    /// Each value with the id of its event; nothing where values come without ids.
+    pub fn values(&self) -> impl Iterator<Item = (u64, u64)> {
+        let with_ids = self.format.has_ids();
+        let entries = self.entries.chunks_exact(self.format.value_bytes());
+        entries.filter_map(move |entry| {
+            let id = with_ids.then(|| self.endian.u64_at(entry, 8))??;
+            Some((id, self.endian.u64_at(entry, 0)?))
+        })
+    }
+}
+
 /// Offsets back from the record's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Trailer {
@@ -236,6 +258,27 @@ impl SampleLayout {
         let size = usize::try_from(endian.u32_at(sample, at)?).ok()?;
         let start = at.checked_add(4)?;
         sample.get(start..start.checked_add(size)?)
+    }
+
+    /// The values of the sample's group, where it has one.
+    pub fn group<'a>(&self, sample: &'a [u8], endian: Endian) -> Option<Group<'a>> {
+        let format = self.group_read?;
+        let end = skip_group(format, sample, self.rest, endian)?;
+        let times_at = self.rest + 8;
+        let entries_at = times_at + format.times_bytes();
+        let times = match format.has_both_times() {
+            true => Some((
+                endian.u64_at(sample, times_at)?,
+                endian.u64_at(sample, times_at + 8)?,
+            )),
+            false => None,
+        };
+        Some(Group {
+            times,
+            entries: sample.get(entries_at..end)?,
+            format,
+            endian,
+        })
     }
 
     /// Time and CPU of a record other than a sample; `None` without `sample_id_all`, and for a record too short.
@@ -410,6 +453,41 @@ mod tests {
             let raw = layout.raw(&bytes, Endian::Little);
             assert_eq!(raw, Some(b"RAW!".as_slice()), "{read_format:#b}");
         }
+    }
+
+    /// Every set of flags with `PERF_FORMAT_GROUP`: values are told with ids only, times only where both are there.
+    #[test]
+    fn groups_are_read_in_all_their_shapes() {
+        for flags in 0..32_u64 {
+            let read_format = flags | 0b1000;
+            let has = |bit: u64| read_format >> bit & 1 == 1;
+            let mut words = vec![2];
+            words.extend(has(0).then_some(500));
+            words.extend(has(1).then_some(400));
+            for (value, id) in [(99, 7), (98, 8)] {
+                words.push(value);
+                words.extend(has(2).then_some(id));
+                words.extend(has(4).then_some(1000));
+            }
+            let layout = layout(ALL, read_format);
+            let bytes = sample(ALL, &words, 3, &[0x55; 16]);
+            let group = layout.group(&bytes, Endian::Little).unwrap();
+            let values: Vec<_> = group.values().collect();
+            let expected: &[(u64, u64)] = if has(2) { &[(7, 99), (8, 98)] } else { &[] };
+            assert_eq!(values, expected, "{read_format:#b}");
+            let times = (has(0) && has(1)).then_some((500, 400));
+            assert_eq!(group.times, times, "{read_format:#b}");
+            // Cut off, or with a count that does not fit.
+            assert!(layout.group(&bytes[..90], Endian::Little).is_none());
+            words[0] = u64::MAX / 8;
+            let bytes = sample(ALL, &words, 3, &[]);
+            assert!(layout.group(&bytes, Endian::Little).is_none());
+        }
+        assert!(
+            layout(ALL, 0b100)
+                .group(&sample(ALL, &[1, 2], 0, &[]), Endian::Little)
+                .is_none()
+        );
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::fault::FaultLog;
 use crate::glance::Glance;
 use crate::trace::EventSource;
 
+use super::counting::Counting;
 use super::events::Events;
 use super::index::{CpuIndex, Run};
 use super::loss::Loss;
@@ -29,6 +30,7 @@ pub(super) struct Source<'a> {
     pub decoder: &'a Decoder,
     /// `Event::type_index` of each event's samples, used where they cannot be decoded.
     pub type_indexes: &'a [u16],
+    pub counting: &'a Counting,
 }
 
 /// An event that is due next in its run: where it is, and when.
@@ -53,6 +55,8 @@ enum What {
         raw: (u16, u16),
     },
     Sample,
+    /// A sample whose counters are told first.
+    Counting,
     Comm,
 }
 
@@ -117,7 +121,11 @@ impl Source<'_> {
                 let layout = self.events.layout(event)?;
                 let stamp = layout.stamp(record.bytes, self.endian)?;
                 let ts = i64::try_from(stamp.ts.unwrap_or(0)).ok()?;
-                Some((event, ts, What::Sample))
+                let what = match self.counting.leads(event) {
+                    true => What::Counting,
+                    false => What::Sample,
+                };
+                Some((event, ts, what))
             }
             RecordType::COMM => {
                 let event = self.events.of_other(record.bytes, self.endian)?;
@@ -176,6 +184,23 @@ impl Source<'_> {
             }
         }
         Some(self.counted(head, &seen))
+    }
+
+    /// What the counters held as the sample at `head` was taken; `None` if the sample does not tell.
+    fn counters(&self, head: &Head, cpu: u32) -> Option<Event> {
+        let record = self.data.get(head.offset..head.next)?;
+        let layout = self.events.layout(head.event)?;
+        let group = layout.group(record, self.endian)?;
+        let (process, thread) = layout.task(record, self.endian);
+        Some(Event {
+            ts: head.ts,
+            cpu,
+            pid: thread,
+            tgid: process,
+            flags: ContextFlags::default(),
+            type_index: NO_TYPE,
+            payload: Payload::Counters(self.counting.read(self.events, &group)?),
+        })
     }
 
     /// A sample that is not decoded.
@@ -470,10 +495,26 @@ impl<'a> Merged<'a> {
             if let Some(whole) = self.source.whole(head, cpu) {
                 return R::of_whole(&whole);
             }
+            if head.what == What::Counting {
+                match self.counters() {
+                    Some(counters) => return Some(R::of_event(counters)),
+                    None => continue,
+                }
+            }
             if let Some(event) = self.source.any_event(head, cpu, &mut self.faults) {
                 return Some(R::of_event(event));
             }
         }
+    }
+
+    /// The counters of the sample that is due, which itself comes next.
+    #[inline(never)]
+    fn counters(&mut self) -> Option<Event> {
+        self.taken = false;
+        let stream = self.streams.get_mut(self.current)?;
+        let head = stream.head.as_mut()?;
+        head.what = What::Sample;
+        self.source.counters(head, stream.index.cpu)
     }
 
     /// Leaves the event behind that was taken last. Whether the next one is certain to be of the same run.

@@ -148,6 +148,7 @@ fn read(bytes: Bytes, wanted: &OpenOptions) -> Result<DatTrace, Refusal> {
         has_time: true,
         lost_unplaced: lost_unplaced(&buffer, &contents.options),
         task_names: contents.cmdlines,
+        counters: Vec::new(),
         data_bytes: buffer.bytes(&bytes),
         buffers: infos,
         machine_record: Vec::new(),

@@ -229,3 +229,34 @@ pub fn assert_same(path: &Path) -> usize {
     }
     ours.len()
 }
+
+/// The groups that `perf script -D` shows in the samples of a file: time, then the value by the event's id.
+pub fn groups(path: &Path) -> Vec<(i64, Vec<(u64, u64)>)> {
+    let output = Command::new("perf")
+        .args(["script", "--force", "-D", "-i"])
+        .arg(path)
+        .output()
+        .expect("perf runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut groups: Vec<(i64, Vec<(u64, u64)>)> = Vec::new();
+    let mut time = 0;
+    for line in text.lines() {
+        if line.contains("PERF_RECORD_SAMPLE") {
+            let words = line.split_whitespace();
+            time = words
+                .skip(1)
+                .find_map(|word| word.parse().ok())
+                .unwrap_or(0);
+        } else if line.starts_with(".... group nr") {
+            groups.push((time, Vec::new()));
+        } else if let Some(entry) = line.strip_prefix("..... id ") {
+            let mut words = entry.split([' ', ',']).filter(|word| !word.is_empty());
+            let hex = |word: Option<&str>| u64::from_str_radix(word.expect("a number"), 16);
+            let id = hex(words.next()).expect("an id");
+            let value = hex(words.nth(1)).expect("a value");
+            let (_, group) = groups.last_mut().expect("a group");
+            group.push((id, value));
+        }
+    }
+    groups
+}

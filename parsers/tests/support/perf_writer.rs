@@ -118,11 +118,18 @@ impl PerfFile {
             attrs,
             records: Vec::new(),
             features: vec![
-                (1, tracing_data(order)),
+                (1, tracing_data(order, &[FORMAT])),
                 (3, order.string("box")),
                 (7, [order.u32(4), order.u32(4)].concat()),
             ],
         }
+    }
+
+    /// With the format of `sched_switch`, too.
+    pub fn with_switches(mut self) -> Self {
+        let formats = tracing_data(self.order, &[FORMAT, SWITCH_FORMAT]);
+        self.features[0].1 = formats;
+        self
     }
 
     pub fn record(&self, kind: u32, misc: u16, payload: &[u8]) -> Vec<u8> {
@@ -172,6 +179,40 @@ impl PerfFile {
         let mut padded = raw;
         padded.resize(size, 0xcc);
         field(RAW, [order.u32(size as u32), padded].concat());
+        self.push(9, 0, &bytes)
+    }
+
+    /// A sample of `sched_switch` from one thread to another, with these words as its READ field.
+    pub fn switch(
+        &mut self,
+        attr: usize,
+        id: u64,
+        ts: u64,
+        cpu: u32,
+        (prev, next): (u32, u32),
+        read: &[u64],
+    ) -> &mut Self {
+        let spec = self.attrs[attr].clone();
+        let order = self.order;
+        let pair = |a, b| [order.u32(a), order.u32(b)].concat();
+        let raw = switch(order, prev, next);
+        let size = (4 + raw.len()).next_multiple_of(8) - 4;
+        let mut padded = raw;
+        padded.resize(size, 0xcc);
+        let read: Vec<u8> = read.iter().flat_map(|&word| order.u64(word)).collect();
+        let fields = [
+            (IDENTIFIER, order.u64(id)),
+            (TID, pair(prev, prev)),
+            (TIME, order.u64(ts)),
+            (ID, order.u64(id)),
+            (CPU, pair(cpu, 0)),
+            (READ, read),
+            (RAW, [order.u32(size as u32), padded].concat()),
+        ];
+        let has = fields
+            .into_iter()
+            .filter(|(bit, _)| spec.sample_type & bit != 0);
+        let bytes: Vec<u8> = has.flat_map(|(_, value)| value).collect();
         self.push(9, 0, &bytes)
     }
 
@@ -423,6 +464,42 @@ const FORMAT: &str = "name: sched_waking\nID: 77\nformat:\n\
     \tfield:int target_cpu;\toffset:32;\tsize:4;\tsigned:1;\n\n\
     print fmt: \"x\"\n";
 
+const SWITCH_FORMAT: &str = "name: sched_switch\nID: 78\nformat:\n\
+    \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+    \tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n\
+    \tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;\n\
+    \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\
+    \tfield:char prev_comm[16];\toffset:8;\tsize:16;\tsigned:0;\n\
+    \tfield:pid_t prev_pid;\toffset:24;\tsize:4;\tsigned:1;\n\
+    \tfield:int prev_prio;\toffset:28;\tsize:4;\tsigned:1;\n\
+    \tfield:long prev_state;\toffset:32;\tsize:8;\tsigned:1;\n\
+    \tfield:char next_comm[16];\toffset:40;\tsize:16;\tsigned:0;\n\
+    \tfield:pid_t next_pid;\toffset:56;\tsize:4;\tsigned:1;\n\
+    \tfield:int next_prio;\toffset:60;\tsize:4;\tsigned:1;\n\n\
+    print fmt: \"x\"\n";
+
+/// One record as `SWITCH_FORMAT` says: the thread that leaves sleeps.
+fn switch(order: Order, prev: u32, next: u32) -> Vec<u8> {
+    let name = |pid: u32| {
+        let mut name = format!("t{pid}").into_bytes();
+        name.resize(16, 0);
+        name
+    };
+    [
+        order.u16(78),
+        vec![0, 0],
+        order.u32(prev),
+        name(prev),
+        order.u32(prev),
+        order.u32(120),
+        order.u64(1),
+        name(next),
+        order.u32(next),
+        order.u32(120),
+    ]
+    .concat()
+}
+
 /// One record as `FORMAT` says.
 fn waking(order: Order, pid: u32, cpu: u32) -> Vec<u8> {
     let mut raw = [order.u16(WAKING as u16), vec![0x10, 0], order.u32(41)].concat();
@@ -431,8 +508,8 @@ fn waking(order: Order, pid: u32, cpu: u32) -> Vec<u8> {
     raw
 }
 
-/// The TRACING_DATA feature with that one format.
-fn tracing_data(order: Order) -> Vec<u8> {
+/// The TRACING_DATA feature with these formats.
+fn tracing_data(order: Order, formats: &[&str]) -> Vec<u8> {
     let page = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\
         \tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n\
         \tfield: char data;\toffset:16;\tsize:4080;\tsigned:1;\n";
@@ -448,9 +525,11 @@ fn tracing_data(order: Order) -> Vec<u8> {
     data.extend(order.u32(0));
     data.extend(order.u32(1));
     data.extend(b"sched\0");
-    data.extend(order.u32(1));
-    data.extend(order.u64(FORMAT.len() as u64));
-    data.extend(FORMAT.as_bytes());
+    data.extend(order.u32(formats.len() as u32));
+    for format in formats {
+        data.extend(order.u64(format.len() as u64));
+        data.extend(format.as_bytes());
+    }
     data.extend([order.u32(0), order.u32(0)].concat());
     data.extend(order.u64(6));
     data.extend(b"9 old\n");

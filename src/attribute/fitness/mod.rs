@@ -7,7 +7,7 @@ pub mod rules;
 mod table;
 
 use self::rules::{Evidence, Judged, Llcs, Word};
-use super::answer::{Fit, Fitness, Known, Ledger, Throughput, Wakeups};
+use super::answer::{CrossLlc, Fit, Fitness, Known, Ledger, Throughput, Wakeups};
 use super::ledger::of_reading;
 use super::scope::{Facts, Scope};
 use crate::topology::Distance;
@@ -21,6 +21,7 @@ pub fn fitness(
     scope: &Scope,
     ledger: &Ledger,
     wakeups: &Wakeups,
+    crossing: &Known<CrossLlc>,
     throughput: &Known<Throughput>,
 ) -> Fitness {
     let facts = &scope.facts;
@@ -37,7 +38,7 @@ pub fn fitness(
     Fitness {
         latency: covered(rules::latency(&on), waits),
         missed_idle: missed_idle(&on, waits, ledger, scope),
-        cross_llc: cross_llc(&on, cpu_time * known_distances(wakeups)),
+        cross_llc: cross_llc(&on, crossing.value(), cpu_time * known_distances(wakeups)),
         flips: flips(&on, cpu_time),
         ipis: ipis(&on, cpu_time),
         throughput: throughput_fit(facts, throughput, cpu_time),
@@ -112,8 +113,38 @@ fn missed_idle(on: &Evidence, coverage: f64, ledger: &Ledger, scope: &Scope) -> 
     covered(judged, coverage)
 }
 
-fn cross_llc(on: &Evidence, coverage: f64) -> Fit {
-    covered(rules::cross_llc(on), coverage)
+fn cross_llc(on: &Evidence, crossing: Option<&CrossLlc>, coverage: f64) -> Fit {
+    let mut judged = rules::cross_llc(on);
+    if judged.word == Word::Yes {
+        let (costs, measured) = measured_costs(crossing);
+        judged.why = format!("{}, and {costs}", judged.why);
+        if !measured {
+            judged.word = Word::Partly;
+        }
+    }
+    covered(judged, coverage)
+}
+
+/// Which of the costs of crossing can be told of, in words, and whether any.
+fn measured_costs(crossing: Option<&CrossLlc>) -> (String, bool) {
+    let Some(crossing) = crossing else {
+        return ("nothing of what they cost".to_owned(), false);
+    };
+    let costs = [
+        ("transit", &crossing.transit, &crossing.basis.transit),
+        (
+            "cold cache",
+            &crossing.cold_cache,
+            &crossing.basis.cold_cache,
+        ),
+        ("transfer", &crossing.transfer, &crossing.basis.transfer),
+    ];
+    let told = costs.map(|(name, total, basis)| match total {
+        Known::Value(_) => format!("{name} of {:.1} % of them", basis.coverage * 100.0),
+        Known::Unknown { .. } => format!("{name} not measurable"),
+    });
+    let any = costs.iter().any(|(_, total, _)| total.value().is_some());
+    (format!("of their cost {}", told.join(", ")), any)
 }
 
 fn flips(on: &Evidence, coverage: f64) -> Fit {

@@ -17,6 +17,7 @@
 //! 170  0   10          fork 30 | exec 11 10 | exit | raise 3 | softirq 3 | softirq-end 3 | mark TEXT | setaffinity 0
 //! 175  0   10          numa 20 | numa 20 30     sched_move_numa, sched_swap_numa
 //! 180  1   0           lost 7 | lost-end
+//! 190  1   20          counters 900 450          cycles and instructions, ahead of the switch they come with
 //! ```
 //! FLAGS are letters: `h` hardirq, `s` softirq, `n` NMI. A pid's name is `tPID`, its priority 120, unless
 //! `name PID NAME [PRIO]` stands before. Lines starting with `#` are comments.
@@ -311,7 +312,10 @@ fn event(line: &str, words: &[&str], names: &HashMap<i32, (Comm, i16)>) -> Event
         tgid: -1,
         flags: ContextFlags(bits.sum()),
         watched: false,
-        type_index: if lost { NO_TYPE } else { 0 },
+        type_index: match lost || words[3] == "counters" {
+            true => NO_TYPE,
+            false => 0,
+        },
         payload: payload(line, &words[3..], pid.parse().expect(line), names),
     }
 }
@@ -446,6 +450,13 @@ fn payload(line: &str, words: &[&str], pid: i32, names: &HashMap<i32, (Comm, i16
             count: words.get(1).map(|n| n.parse().expect(line)),
         },
         "lost-end" => Payload::LossEnd,
+        "counters" => {
+            let mut counters = Counters::default();
+            counters.set(0, int(1) as u64);
+            counters.set(1, int(2) as u64);
+            (counters.cycles, counters.instructions) = (Some(0), Some(1));
+            Payload::Counters(counters)
+        }
         "other" => Payload::Other,
         other => panic!("event {other} in {line}"),
     }
