@@ -9,6 +9,7 @@ use ttwu_parsers::topology::{TopologyError, TopologyFacts, parse_spec};
 use ttwu_parsers::trace::{OpenOptions, Trace};
 
 use crate::replay::cpuset::CpuMap;
+use crate::replay::flips::{Setup, SetupInput};
 use crate::replay::ledger::Window;
 use crate::replay::model::KernelModel;
 use crate::replay::resolver::{Recorded, Resolver};
@@ -274,6 +275,17 @@ fn configure(
         .filter(|c| meta.complete_from_start.contains(&c.cpu) && c.first_pid >= 0)
         .map(|c| (c.cpu, c.first_pid))
         .collect();
+    let flips = Setup::new(&SetupInput {
+        record,
+        machine,
+        model: &model,
+        ticks: survey.ticks.rate(),
+        start_ns,
+        forks_recorded: trace
+            .types()
+            .iter()
+            .any(|of| of.name == "sched_process_fork"),
+    });
     Ok(Config {
         window: window(survey, options, start_ns, end_ns)?,
         start_ns,
@@ -286,6 +298,7 @@ fn configure(
         online_cpus: machine.cpus.len(),
         snapshot: snapshot(record, survey),
         include_recorder: options.include_recorder,
+        flips,
     })
 }
 

@@ -2,10 +2,12 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
 
 use slab::Slab;
 
 use super::cpuset::{MaskId, MaskTable};
+use super::flips::{FlipStep, Held};
 use super::ledger::{Domains, Ledger, Waiting};
 use super::machine::{BusyMeter, CpuState, Current, Distances, Machine};
 use super::pids::PidNumber;
@@ -58,6 +60,8 @@ pub struct Replay<'a, S: Sink> {
     pub(super) counts: Counts,
     /// Direct wakeups across LLCs that cannot have been requeues: proof that TTWU_QUEUE was off.
     pub(super) cross_direct: u64,
+    /// Steps of the flips that wait for the class of a wakeup.
+    pub(super) flips: Held,
 }
 
 impl<'a, S: Sink> Replay<'a, S> {
@@ -108,7 +112,12 @@ impl<'a, S: Sink> Replay<'a, S> {
             unsettled: VecDeque::new(),
             counts: Counts::default(),
             cross_direct: 0,
+            flips: Held::default(),
         };
+        replay
+            .sink
+            .flip(&FlipStep::Begin(Arc::new(config.flips.clone())));
+        replay.begin_in_the_dark();
         replay.start_known_cpus();
         replay
     }
@@ -144,6 +153,7 @@ impl<'a, S: Sink> Replay<'a, S> {
         self.now = self.now.max(self.config.end_ns);
         self.run_choices(i64::MAX);
         self.close_all();
+        self.release_all_flips();
         self.emit_tasks();
         self.emit_cpus();
         self.counts
@@ -200,6 +210,7 @@ impl<'a, S: Sink> Replay<'a, S> {
                 }
                 let inherited = self.inherited(*parent_pid);
                 let child = self.tasks.fresh(*child_pid);
+                self.fork_flips(*parent_pid, child);
                 self.tasks[child].told = inherited;
                 self.rename(child, *child_comm);
             }
@@ -337,6 +348,7 @@ impl<'a, S: Sink> Replay<'a, S> {
             return;
         }
         self.set_first_current(cpu, step.pid);
+        self.light_flips(cpu);
         self.settle();
     }
 

@@ -15,6 +15,7 @@ impl<S: Sink> Replay<'_, S> {
             return;
         }
         self.cpus[cpu].gap_since = Some((self.now, count));
+        self.darken_flips(cpu);
         if let Current::Task(task) = self.cpus[cpu].current {
             self.stop_running(cpu, task, None);
             self.forget_run(task);
@@ -39,6 +40,7 @@ impl<S: Sink> Replay<'_, S> {
         let Some((since, events)) = self.cpus[cpu].gap_since.take() else {
             return;
         };
+        self.light_flips(cpu);
         self.sink.lost(&LostRow {
             cpu: self.machine.cpus.id(cpu),
             start_ns: since,

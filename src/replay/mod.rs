@@ -5,6 +5,7 @@ mod affinity;
 mod classify;
 pub mod cpuset;
 mod engine;
+pub mod flips;
 mod gaps;
 pub mod ledger;
 mod machine;
@@ -55,6 +56,8 @@ pub struct Config {
     pub snapshot: Snapshot,
     /// Judge the recorder's own threads as any other task.
     pub include_recorder: bool,
+    /// What wakee flips are followed and judged by.
+    pub flips: flips::Setup,
 }
 
 /// What the recorder's own threads did in the window.

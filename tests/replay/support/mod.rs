@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ttwu::pipeline::{Prepared, RunOptions, prepare, replay};
 use ttwu::replay::Counts;
+use ttwu::replay::flips::{FlipStep, Follower};
 use ttwu::replay::rows::*;
 
 /// Keeps all rows.
@@ -18,6 +19,7 @@ pub struct Rows {
     pub migrations: Vec<MigrationRow>,
     pub ipis: Vec<IpiRow>,
     pub flips: Vec<FlipRow>,
+    pub follower: Follower,
     pub flushes: Vec<FlushRow>,
     pub lost: Vec<LostRow>,
     pub tasks: Vec<TaskRow>,
@@ -43,8 +45,8 @@ impl Sink for Rows {
     fn ipi(&mut self, row: &IpiRow) {
         self.ipis.push(row.clone());
     }
-    fn flip(&mut self, row: &FlipRow) {
-        self.flips.push(row.clone());
+    fn flip(&mut self, step: &FlipStep) {
+        self.flips.extend(self.follower.take(step));
     }
     fn flush(&mut self, row: &FlushRow) {
         self.flushes.push(row.clone());

@@ -19,6 +19,7 @@
 use std::collections::HashMap;
 
 use ttwu::replay::cpuset::CpuMap;
+use ttwu::replay::flips::{Setup, SetupInput};
 use ttwu::replay::ledger::Window;
 use ttwu::replay::model::KernelModel;
 use ttwu::replay::resolver::{Recorded, Resolver};
@@ -29,6 +30,7 @@ use ttwu::replay::words::{LedgerRow, Reading};
 use ttwu::replay::{Config, Counts, Machine, Replay};
 use ttwu::topology::Topology;
 use ttwu_parsers::event::*;
+use ttwu_parsers::machine_record::MachineRecord;
 use ttwu_parsers::print_fmt::PrevState;
 use ttwu_parsers::topology::parse_spec;
 
@@ -47,6 +49,8 @@ pub struct Script {
     /// What is known of tasks alive at the start.
     pub snapshot: Snapshot,
     pub include_recorder: bool,
+    /// What is known of the machine beside its topology.
+    pub record: MachineRecord,
 }
 
 impl Script {
@@ -61,6 +65,7 @@ impl Script {
             complete: true,
             snapshot: Snapshot::default(),
             include_recorder: false,
+            record: MachineRecord::default(),
         }
     }
 
@@ -78,6 +83,7 @@ impl Script {
             topology: self.topology.clone(),
             readings: self.readings.clone(),
             snapshot: self.snapshot.clone(),
+            record: self.record.clone(),
             ..*self
         }
     }
@@ -98,6 +104,18 @@ impl Script {
         let (start_ns, end_ns) = survey.span.expect("events");
         let (from_ns, to_ns) = self.window.unwrap_or((start_ns, end_ns));
         let has = |wanted: fn(&Payload) -> bool| self.events.iter().any(|e| wanted(&e.payload));
+        let model = KernelModel {
+            version: self.version,
+            source: "test".to_owned(),
+        };
+        let flips = Setup::new(&SetupInput {
+            record: &self.record,
+            machine: &machine,
+            model: &model,
+            ticks: None,
+            start_ns,
+            forks_recorded: true,
+        });
         let config = Config {
             window: Window {
                 from_ns,
@@ -108,10 +126,7 @@ impl Script {
             end_ns,
             settle_ns: self.settle_ns,
             readings: self.readings.clone(),
-            model: KernelModel {
-                version: self.version,
-                source: "test".to_owned(),
-            },
+            model,
             recorded: Recorded {
                 waking: has(|p| matches!(p, Payload::Waking(_))),
                 wakeup: has(|p| matches!(p, Payload::Wakeup(_))),
@@ -128,6 +143,7 @@ impl Script {
             online_cpus: machine.cpus.len(),
             snapshot: self.snapshot.clone(),
             include_recorder: self.include_recorder,
+            flips,
         };
         let mut rows = Rows::default();
         let mut replay = Replay::new(&config, &machine, &survey, &mut rows);
