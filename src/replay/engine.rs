@@ -249,6 +249,7 @@ impl<'a, S: Sink> Replay<'a, S> {
                 state.raised_by_irq &= !bit;
             }
             Payload::SoftirqExit { .. } => self.cpus[cpu].serving = None,
+            Payload::Select(selection) => self.show_flips(event.pid, selection),
             _ => self.ipi(cpu, event),
         }
     }

@@ -1,16 +1,23 @@
 //! Keeps every task's counters, step by step, and decides.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::rule::Span;
 use super::setup::Setup;
-use super::track::{Decay, Flip, Likeness, Track};
+use super::track::{Decay, Flip, Likeness, Track, Wake};
 use super::{Charged, FlipStep, FlipWake};
 use crate::replay::rows::{FlipRow, TaskId};
 use crate::replay::words::{Decision, FlipPolicy};
 
 /// The decays, in the order of the tracks.
 const DECAYS: [Decay; 3] = [Decay::Zero, Decay::Halve, Decay::Loop];
+
+/// How long before `sched_process_fork` the kernel may have copied the parent's counters (`dup_task_struct` comes early
+/// in `copy_process`): interrupts may wake others meanwhile in the parent's name. It was up to 30 ms in an emulated guest.
+const COPY_NS: i64 = 50_000_000;
+/// The same for wakeups that the parent makes itself, which a fork does but rarely and only by the way.
+const CALL_NS: i64 = 1_000_000;
 
 /// Stands for a last wakee that is not known.
 const ANYONE: u32 = u32::MAX;
@@ -22,6 +29,11 @@ struct State {
     epoch: u32,
     /// `last_wakee`: one of these two.
     last: [u32; 2],
+    /// When it last woke another, and whether it did so itself, not an interrupt in its name.
+    woke_ns: i64,
+    woke_in_task: bool,
+    /// A probe has shown its flips since.
+    shown: bool,
     /// By decay. The kernel's own takes in every value that probes show.
     tracks: [Track; 3],
     /// The kernel's decay, set by the first probed value alone: the replay is checked against the later ones.
@@ -35,6 +47,9 @@ impl State {
         Self {
             epoch,
             last: [ANYONE; 2],
+            woke_ns: i64::MIN,
+            woke_in_task: true,
+            shown: false,
             tracks: [Track::unknown(since); 3],
             free: Track::unknown(since),
             anchored: false,
@@ -50,6 +65,33 @@ impl State {
             Flip::No
         } else {
             Flip::Yes
+        }
+    }
+
+    /// The kernel's own counter has this value.
+    fn take_in(&mut self, value: u32, likeness: &[Likeness; 3]) {
+        self.anchored = true;
+        self.shown = true;
+        for (track, likeness) in self.tracks.iter_mut().zip(likeness) {
+            track.observe(value, *likeness);
+        }
+    }
+
+    /// Whether it woke another so short a time before `now` that a fork which ends then may have begun before.
+    fn woke_lately(&self, now: i64) -> bool {
+        let within = if self.woke_in_task { CALL_NS } else { COPY_NS };
+        now.saturating_sub(self.woke_ns) <= within
+    }
+
+    /// What it may have been at some time since then: up to `flips` of its flips came later.
+    fn go_back(&mut self, since: i64, flips: u32) {
+        for (track, decay) in self.tracks.iter_mut().zip(DECAYS) {
+            track.go_back(decay, since, flips);
+        }
+        // The kernel's decay is one of these two: this allows for either.
+        self.free.go_back(Decay::Zero, since, flips);
+        if flips > 0 {
+            self.last = [ANYONE; 2];
         }
     }
 
@@ -82,7 +124,7 @@ pub struct Follower {
     setup: Option<Arc<Setup>>,
     tick_ns: i64,
     /// How each track relates to the kernel's.
-    likeness: Vec<Likeness>,
+    likeness: [Likeness; 3],
     kernel: usize,
     tasks: Vec<State>,
     /// Idle tasks, by dense number of their CPU.
@@ -90,6 +132,7 @@ pub struct Follower {
     epoch: u32,
     /// The latest instant up to which events were missing; the trace's start if none were.
     since: i64,
+    recent: Recent,
 }
 
 impl Follower {
@@ -98,7 +141,13 @@ impl Follower {
         match step {
             FlipStep::Begin(setup) => self.begin(setup),
             FlipStep::Wake(wake) => return self.wake(wake),
-            FlipStep::Fork { parent, child } => self.fork(*parent, *child),
+            FlipStep::Fork { parent, child, now } => self.fork(*parent, *child, *now),
+            FlipStep::Shown {
+                task,
+                parent,
+                flips,
+                now,
+            } => self.show(*task, *parent, *flips, *now),
             FlipStep::Forget { task, now } => self.forget(*task, *now),
             FlipStep::Lost {
                 cpu,
@@ -111,7 +160,7 @@ impl Follower {
 
     fn begin(&mut self, setup: &Arc<Setup>) {
         let kernel = setup.kernel.decay();
-        self.likeness = DECAYS.map(|decay| Likeness::of(decay, kernel)).to_vec();
+        self.likeness = DECAYS.map(|decay| Likeness::of(decay, kernel));
         self.kernel = DECAYS
             .iter()
             .position(|decay| *decay == kernel)
@@ -145,11 +194,15 @@ impl Follower {
         Some(state)
     }
 
-    fn fork(&mut self, parent: Option<TaskId>, child: TaskId) {
+    fn fork(&mut self, parent: Option<TaskId>, child: TaskId, now: i64) {
         let since = self.since;
-        let state = parent.and_then(|parent| self.task(parent, since).copied());
-        let inherited = state.unwrap_or(State::unknown(self.epoch, since));
-        if let Some(child) = self.task(child, since) {
+        let state = parent.and_then(|parent| self.task(parent, now).copied());
+        let mut inherited = state.unwrap_or(State::unknown(self.epoch, since));
+        if let Some(parent) = parent.filter(|_| inherited.woke_lately(now)) {
+            let flips = self.recent.flips_of(parent, now);
+            inherited.go_back(now.saturating_sub(COPY_NS), flips);
+        }
+        if let Some(child) = self.task(child, now) {
             *child = inherited;
         }
     }
@@ -189,12 +242,26 @@ impl Follower {
         if !wake.sure && flip == Flip::Yes {
             flip = Flip::Perhaps;
         }
+        let counted = Wake {
+            now,
+            // What decays after a probe is told apart from what did before and passed its test.
+            before: if waker.shown { i64::MAX } else { waker.woke_ns },
+            tick_ns,
+            flip,
+            sure: wake.sure,
+        };
+        waker.woke_ns = now;
+        waker.woke_in_task = wake.in_task;
+        waker.shown = false;
         for (track, decay) in waker.tracks.iter_mut().zip(DECAYS) {
-            track.wake(decay, now, tick_ns, flip, wake.sure);
+            track.wake(decay, counted);
         }
-        waker.free.wake(kernel, now, tick_ns, flip, wake.sure);
+        waker.free.wake(kernel, counted);
         waker.note_wakee(wake.wakee.0, wake.sure);
         let of_waker = Known::of(waker);
+        if let (Charged::Task(task), Flip::Yes | Flip::Perhaps) = (wake.waker, flip) {
+            self.recent.note(task, now, wake.in_task);
+        }
         let check = self.observe(wake);
         let of_wakee = Known::of(self.task(wake.wakee, now)?);
         self.row(wake, flip, [of_waker, of_wakee], check)
@@ -206,8 +273,7 @@ impl Follower {
             return Check::default();
         };
         let kernel = self.kernel;
-        let likeness: [Likeness; 3] =
-            std::array::from_fn(|at| self.likeness.get(at).copied().unwrap_or_default());
+        let likeness = self.likeness;
         let Some(wakee) = self.task(wake.wakee, wake.waking_ns) else {
             return Check::default();
         };
@@ -222,11 +288,29 @@ impl Follower {
         } else if let Some(own) = likeness.get(kernel) {
             wakee.free.observe(value, *own);
         }
-        wakee.anchored = true;
-        for (track, likeness) in wakee.tracks.iter_mut().zip(likeness) {
-            track.observe(value, likeness);
-        }
+        wakee.take_in(value, &likeness);
         check
+    }
+
+    /// The kernel showed a value outside of any wakeup of the task.
+    fn show(&mut self, task: TaskId, parent: Option<TaskId>, value: u32, now: i64) {
+        let likeness = self.likeness;
+        let Some(own) = likeness.get(self.kernel).copied() else {
+            return;
+        };
+        let is_born = parent.is_some();
+        // A child's value is that of its parent, unless that has woken another since it was copied.
+        let parent = parent.and_then(|parent| self.task(parent, now));
+        if let Some(parent) = parent.filter(|parent| !parent.woke_lately(now)) {
+            parent.take_in(value, &likeness);
+        }
+        let Some(state) = self.task(task, now) else {
+            return;
+        };
+        if !state.anchored || is_born {
+            state.free.observe(value, own);
+        }
+        state.take_in(value, &likeness);
     }
 
     fn row(
@@ -280,6 +364,37 @@ impl Follower {
             pulled: wake.pulled,
             in_window: wake.in_window,
         })
+    }
+}
+
+/// The latest flips of all tasks.
+#[derive(Debug, Default, Clone, PartialEq)]
+struct Recent(VecDeque<(TaskId, i64, bool)>);
+
+/// Most flips that are remembered.
+const RECENT: usize = 1024;
+
+impl Recent {
+    #[inline]
+    fn note(&mut self, task: TaskId, now: i64, in_task: bool) {
+        if self.0.len() >= RECENT {
+            self.0.pop_front();
+        }
+        self.0.push_back((task, now, in_task));
+    }
+
+    /// How many flips of a task a fork that ends now may have seen in its parent after it copied the counters.
+    fn flips_of(&self, task: TaskId, now: i64) -> u32 {
+        let since = now.saturating_sub(COPY_NS);
+        if self.0.len() >= RECENT && self.0.front().is_some_and(|(_, ts, _)| *ts > since) {
+            return u32::MAX;
+        }
+        let within = |in_task: bool| if in_task { CALL_NS } else { COPY_NS };
+        let recent = self.0.iter().rev().take_while(|(_, ts, _)| *ts >= since);
+        let own = recent.filter(|(of, ts, in_task)| {
+            *of == task && now.saturating_sub(*ts) <= within(*in_task)
+        });
+        own.count() as u32
     }
 }
 

@@ -12,6 +12,7 @@ use crate::replay::rows::{Sink, TaskId};
 use crate::replay::steps::{Enqueue, Step, WakeInfo};
 use crate::replay::tasks::TaskState;
 use crate::replay::words::{Class, Reading};
+use ttwu_parsers::event::Selection;
 
 /// So long after a task was switched out it may still count as on its CPU, and be put on that CPU's wake list without a
 /// selection: `on_cpu` clears a little after `sched_switch`.
@@ -83,6 +84,7 @@ impl<S: Sink> Replay<'_, S> {
             waker_cpu_id: step.cpu,
             chosen_cpu: info.enqueue.map(|enqueue| enqueue.chosen),
             sure: false,
+            in_task: !(step.flags.hardirq() || step.flags.softirq() || step.flags.nmi()),
             asked: Asked {
                 old: prev.is_some_and(|prev| prev != cpu && reaches(prev)),
                 new: true,
@@ -225,7 +227,34 @@ impl<S: Sink> Replay<'_, S> {
     /// A child has its parent's counters.
     pub(in crate::replay) fn fork_flips(&mut self, parent_pid: i32, child: TaskId) {
         let parent = self.tasks.find(parent_pid);
-        self.flips.push(FlipStep::Fork { parent, child }, Fate::Go);
+        let fork = FlipStep::Fork {
+            parent,
+            child,
+            now: self.now,
+        };
+        self.flips.push(fork, Fate::Go);
+        self.release_flips();
+    }
+
+    /// A selection: at `fork` and `exec` it shows flips too. Those of wakeups come with their wakings.
+    pub(in crate::replay) fn show_flips(&mut self, pid: i32, selection: &Selection) {
+        let (Some(flips), Some(wakeup)) = (selection.flips, self.config.model.wakeup_flag()) else {
+            return;
+        };
+        if selection.wake_flags.is_none_or(|flags| flags & wakeup != 0) {
+            return;
+        }
+        let Some(task) = self.tasks.find(selection.pid) else {
+            return;
+        };
+        let parent = (pid != selection.pid).then(|| self.tasks.find(pid)).flatten();
+        let shown = FlipStep::Shown {
+            task,
+            parent,
+            flips,
+            now: self.now,
+        };
+        self.flips.push(shown, Fate::Go);
         self.release_flips();
     }
 

@@ -37,10 +37,18 @@ pub enum FlipStep {
     /// Comes first, and once.
     Begin(Arc<Setup>),
     Wake(FlipWake),
-    /// The child begins with its parent's counters, which the kernel copies.
+    /// The child begins with the counters that its parent had a little before, which the kernel copies.
     Fork {
         parent: Option<TaskId>,
         child: TaskId,
+        now: i64,
+    },
+    /// The kernel's own value of a task that no one woke: at `exec`, or, with its parent, at its birth.
+    Shown {
+        task: TaskId,
+        parent: Option<TaskId>,
+        flips: u32,
+        now: i64,
     },
     /// Events are missing now, and the task may have been where they are.
     Forget {
@@ -69,6 +77,8 @@ pub struct FlipWake {
     pub chosen_cpu: Option<u32>,
     /// Whether it certainly counts; if not, the events leave it open.
     pub sure: bool,
+    /// Whether the waker made it itself, not an interrupt in its name.
+    pub in_task: bool,
     /// Whether `wake_wide` is asked: under the old rule only within `wake_affine`.
     pub asked: Asked,
     /// The wakee's flips by the kernel's own word.

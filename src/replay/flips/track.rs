@@ -26,8 +26,8 @@ pub const SECOND: i64 = 1_000_000_000;
 /// `BITS_PER_LONG` of 64-bit kernels: after so many seconds *loop* clears.
 const LONG_BITS: i64 = 64;
 
-/// Most guesses kept of one counter; beyond that the two oldest are merged.
-const GUESSES: usize = 3;
+/// Most guesses kept of one counter; beyond that the two that are most alike are merged.
+const GUESSES: usize = 4;
 
 /// One of the things that a counter may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +46,15 @@ impl Guess {
             flips: self.flips.hull(other.flips),
             decays: self.decays.max(other.decays),
         }
+    }
+
+    /// How much less a merged guess says: values first, then time.
+    fn merging_costs(self, other: Self) -> (u32, i64) {
+        let merged = self.merged(other);
+        let wider = self.flips.width().max(other.flips.width());
+        let [mine, theirs, all] = [self, other, merged].map(|of| of.ts.1.saturating_sub(of.ts.0));
+        let gap = all.saturating_sub(mine).saturating_sub(theirs);
+        (merged.flips.width().saturating_sub(wider), gap)
     }
 }
 
@@ -87,7 +96,6 @@ impl Likeness {
 /// A counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Track {
-    /// Oldest first.
     guesses: [Guess; GUESSES],
     len: u8,
     /// It was known to within 1 at some time.
@@ -112,6 +120,18 @@ impl Flip {
             Flip::Yes => (1, 1),
         }
     }
+}
+
+/// A wakeup, as far as it concerns the waker's counters.
+#[derive(Debug, Clone, Copy)]
+pub struct Wake {
+    pub now: i64,
+    /// The time of the waker's wakeup before.
+    pub before: i64,
+    pub tick_ns: i64,
+    pub flip: Flip,
+    /// Whether it counts; if not, the kernel may have passed it over.
+    pub sure: bool,
 }
 
 /// What a guess becomes at a wakeup: each part is possible.
@@ -165,15 +185,14 @@ impl Track {
         self.narrow
     }
 
-    /// The task wakes another: the counter decays if its time has come, then the flip counts. Without `sure` it may be
-    /// that the kernel passed the wakeup over.
+    /// The task wakes another: the counter decays if its time has come, then the flip counts.
     #[inline]
-    pub fn wake(&mut self, decay: Decay, now: i64, tick_ns: i64, flip: Flip, sure: bool) {
+    pub fn wake(&mut self, decay: Decay, wake: Wake) {
         // Up to a second after it last decayed it never does.
-        if now.saturating_sub(self.oldest) > SECOND {
-            self.decay(decay, now, tick_ns, sure);
+        if wake.now.saturating_sub(self.oldest) > SECOND {
+            self.decay(decay, wake);
         }
-        let (least, most) = flip.bounds();
+        let (least, most) = wake.flip.bounds();
         for guess in self.guesses.iter_mut().take(usize::from(self.len)) {
             guess.flips = guess.flips.plus(least, most);
         }
@@ -185,7 +204,8 @@ impl Track {
         self.narrow |= self.span().width() <= 1;
     }
 
-    fn decay(&mut self, decay: Decay, now: i64, tick_ns: i64, sure: bool) {
+    fn decay(&mut self, decay: Decay, wake: Wake) {
+        let (now, tick_ns) = (wake.now, wake.tick_ns);
         let mut kept = Kept::new();
         let (mut stalled, mut decayed) = (None, None);
         for guess in self.guesses() {
@@ -194,7 +214,7 @@ impl Track {
                 Decay::Zero => once(*guess, now, tick_ns, Span::exactly(0)),
                 Decay::Halve => once(*guess, now, tick_ns, guess.flips.halved(1, 1)),
             };
-            kept.extend(if sure { parts.stays } else { Some(*guess) });
+            kept.extend(if wake.sure { parts.stays } else { Some(*guess) });
             stalled = merged(stalled, parts.stalled);
             decayed = merged(decayed, parts.decayed);
         }
@@ -203,18 +223,15 @@ impl Track {
         }
         if let Some(new) = decayed {
             match kept.last_mut() {
-                // The newest guess is of the same kind: it has not come to its next decay.
-                Some(last) if now.saturating_sub(last.ts.0) <= SECOND => *last = last.merged(new),
+                // The same decay, one wakeup earlier.
+                Some(last) if last.decays == new.decays && last.ts.1 >= wake.before => {
+                    *last = last.merged(new);
+                }
                 _ => kept.push(new),
             }
         }
-        while let [first, second, ..] = *kept
-            && kept.len() > GUESSES
-        {
-            kept.remove(0);
-            if let Some(oldest) = kept.first_mut() {
-                *oldest = first.merged(second);
-            }
+        while kept.len() > GUESSES {
+            merge_alike(&mut kept);
         }
         self.keep(&kept);
     }
@@ -225,6 +242,22 @@ impl Track {
         }
         self.len = kept.len().min(GUESSES) as u8;
         let oldest = kept.iter().map(|guess| guess.ts.0).min();
+        self.oldest = oldest.unwrap_or(i64::MIN);
+    }
+
+    /// What it may have been at some time since then: up to `flips` flips came later, and what decayed had not yet.
+    pub fn go_back(&mut self, decay: Decay, since: i64, flips: u32) {
+        for guess in self.guesses.iter_mut().take(usize::from(self.len)) {
+            guess.flips.lo = guess.flips.lo.saturating_sub(flips);
+            if guess.decays > 0 && guess.ts.1 >= since {
+                guess.ts.0 = i64::MIN;
+                guess.flips.hi = match decay {
+                    Decay::Halve => guess.flips.hi.saturating_mul(2).saturating_add(1),
+                    Decay::Zero | Decay::Loop => u32::MAX,
+                };
+            }
+        }
+        let oldest = self.guesses().iter().map(|guess| guess.ts.0).min();
         self.oldest = oldest.unwrap_or(i64::MIN);
     }
 
@@ -279,6 +312,22 @@ impl Track {
 /// between `HZ` and `HZ + 1` of them it depends on where in a tick both instants were.
 fn not_before(now: i64, tick_ns: i64) -> i64 {
     now.saturating_sub(SECOND + tick_ns - 1)
+}
+
+/// Merges the two guesses that are most alike.
+fn merge_alike(guesses: &mut Kept) {
+    let pairs = (0..guesses.len()).flat_map(|b| (0..b).map(move |a| (a, b)));
+    let costs = pairs.filter_map(|(a, b)| {
+        let (one, other) = (guesses.get(a)?, guesses.get(b)?);
+        Some((one.merging_costs(*other), a, b))
+    });
+    let Some((_, a, b)) = costs.min() else {
+        return;
+    };
+    let other = guesses.remove(b);
+    if let Some(one) = guesses.get_mut(a) {
+        *one = one.merged(other);
+    }
 }
 
 fn merged(one: Option<Guess>, other: Option<Guess>) -> Option<Guess> {
