@@ -1,6 +1,6 @@
 //! What a trace is fit for. Every figure that it is not fit for would mislead, however exact it looks.
 
-use super::answer::{Fit, Fitness, Ledger, Wakeups};
+use super::answer::{Fit, Fitness, Flips, Known, Ledger, Wakeups};
 use super::ledger::of_reading;
 use super::scope::{Facts, Scope};
 use crate::topology::Distance;
@@ -10,7 +10,7 @@ const ENOUGH: f64 = 0.95;
 const TOO_LITTLE: f64 = 0.5;
 
 /// What this trace is fit for.
-pub fn fitness(scope: &Scope, ledger: &Ledger, wakeups: &Wakeups) -> Fitness {
+pub fn fitness(scope: &Scope, ledger: &Ledger, wakeups: &Wakeups, flips: &Known<Flips>) -> Fitness {
     let facts = &scope.facts;
     let cpu_time = 1.0 - ledger.unknown_share;
     let waits = cpu_time * kept_waits(facts);
@@ -28,7 +28,7 @@ pub fn fitness(scope: &Scope, ledger: &Ledger, wakeups: &Wakeups) -> Fitness {
         latency: latency(facts, waits),
         missed_idle: missed_idle(facts, waits, ledger, scope),
         cross_llc: cross_llc(facts, cpu_time * known),
-        flips: flips(facts, cpu_time),
+        flips: self::flips(facts, cpu_time, flips),
         ipis: ipis(facts, cpu_time),
         throughput: throughput(facts, cpu_time),
     }
@@ -159,30 +159,36 @@ fn cross_llc(facts: &Facts, coverage: f64) -> Fit {
     }
 }
 
-fn flips(facts: &Facts, coverage: f64) -> Fit {
-    let wakings = facts.recorded("sched_waking").unwrap_or(0);
-    let probes = facts.recorded("sel").unwrap_or(0);
-    if wakings == 0 {
-        return fit(
-            "no",
-            "the trace holds no sched_waking, so wakers are not known",
-            0.0,
-        );
-    }
-    let why = match probes {
-        0 => format!(
-            "{wakings} sched_waking are recorded, so flips could be followed within bounds; the kernel's own count is not recorded"
-        ),
-        probes => {
-            format!("{wakings} sched_waking and {probes} of the kernel's own counts are recorded")
-        }
+/// The counters are known where probes show them, and after so many seconds that what was before does not matter.
+fn flips(facts: &Facts, cpu_time: f64, flips: &Known<Flips>) -> Fit {
+    let flips = match flips {
+        Known::Unknown { unknown } => return fit("no", unknown.clone(), 0.0),
+        Known::Value(flips) => flips,
     };
-    let word = if probes == 0 { "partly" } else { "yes" };
-    fit(
-        word,
-        format!("{why}; this version does not compute flips"),
-        coverage,
-    )
+    let share = match &flips.decided_share {
+        Known::Unknown { unknown } => return fit("no", unknown.clone(), 0.0),
+        Known::Value(share) => *share,
+    };
+    let judged = flips.judged;
+    let why = match facts.counts.probes_flips_max {
+        Some(_) => {
+            format!("{judged} decisions of wake_wide are followed by the kernel's own counts")
+        }
+        None => format!(
+            "{judged} decisions of wake_wide are followed, but no probe shows what tasks had counted before the trace"
+        ),
+    };
+    let coverage = cpu_time * share;
+    if coverage >= ENOUGH {
+        return fit("yes", why, coverage);
+    }
+    let word = if coverage < TOO_LITTLE {
+        "no"
+    } else {
+        "partly"
+    };
+    let percent = coverage * 100.0;
+    fit(word, format!("{why}; {percent:.1} % are decided"), coverage)
 }
 
 fn ipis(facts: &Facts, coverage: f64) -> Fit {

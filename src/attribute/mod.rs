@@ -116,7 +116,8 @@ fn answer_within(scope: &Scope, selection: &Selection) -> Result<Answer, AnswerE
     let (of_wakeups, of_the_rest) = rayon::join(of_wakeups, of_the_rest);
     let (wakeups, sis) = of_wakeups?;
     let (waits, pairs, tasks) = of_the_rest?;
-    let fitness = fitness::fitness(scope, &ledger, &wakeups);
+    let flips = flips::flips(scope)?;
+    let fitness = fitness::fitness(scope, &ledger, &wakeups, &flips);
     let caveats = caveats::caveats(scope, selection, &ledger);
     Ok(Answer {
         schema_version: SCHEMA_VERSION,
@@ -125,7 +126,7 @@ fn answer_within(scope: &Scope, selection: &Selection) -> Result<Answer, AnswerE
         cross_llc: cross_llc::cross_llc(scope)?,
         migrations: migrations::migrations(scope)?,
         domains: domains::domains(scope)?,
-        flips: flips::flips(scope)?,
+        flips,
         ipis: ipis::ipis(scope)?,
         throughput: throughput::throughput(scope)?,
         pairs,

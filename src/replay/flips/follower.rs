@@ -122,6 +122,7 @@ struct Check {
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct Follower {
     setup: Option<Arc<Setup>>,
+    /// A tick, and by how much it may come late.
     tick_ns: i64,
     /// How each track relates to the kernel's.
     likeness: [Likeness; 3],
@@ -165,7 +166,7 @@ impl Follower {
             .iter()
             .position(|decay| *decay == kernel)
             .unwrap_or(1);
-        self.tick_ns = setup.tick_ns();
+        self.tick_ns = setup.tick_ns() + setup.late_ns;
         // States begin with epoch 0: what was never met is void.
         self.epoch = 1;
         self.since = setup.start_ns;
@@ -391,9 +392,8 @@ impl Recent {
         }
         let within = |in_task: bool| if in_task { CALL_NS } else { COPY_NS };
         let recent = self.0.iter().rev().take_while(|(_, ts, _)| *ts >= since);
-        let own = recent.filter(|(of, ts, in_task)| {
-            *of == task && now.saturating_sub(*ts) <= within(*in_task)
-        });
+        let own = recent
+            .filter(|(of, ts, in_task)| *of == task && now.saturating_sub(*ts) <= within(*in_task));
         own.count() as u32
     }
 }

@@ -247,7 +247,9 @@ impl<S: Sink> Replay<'_, S> {
         let Some(task) = self.tasks.find(selection.pid) else {
             return;
         };
-        let parent = (pid != selection.pid).then(|| self.tasks.find(pid)).flatten();
+        let parent = (pid != selection.pid)
+            .then(|| self.tasks.find(pid))
+            .flatten();
         let shown = FlipStep::Shown {
             task,
             parent,

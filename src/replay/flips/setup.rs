@@ -8,6 +8,8 @@ use ttwu_parsers::machine_record::{Domain, MachineRecord};
 
 /// Ticks a second where nothing tells.
 const ASSUMED_HZ: u32 = 250;
+/// How late the ticks of a guest may be counted.
+const LATE_NS: i64 = 100_000_000;
 /// Levels inside an LLC by name, where flags are not recorded (kernel/sched/topology.c: SMT, CLS and MC).
 const WITHIN_LLC: [&str; 5] = ["SMT", "SIBLING", "CLS", "CLUSTER", "MC"];
 
@@ -19,6 +21,8 @@ pub struct Setup {
     pub hz: u32,
     /// Where that is from, as a phrase.
     pub hz_source: String,
+    /// How late the count of ticks may be: a guest's stands still while the host runs something else.
+    pub late_ns: i64,
     /// By dense number of the waker's CPU: how many CPUs its LLC has as the scheduler sees it (`sd_llc_size`).
     pub factors: Vec<Option<u32>>,
     pub factor_source: String,
@@ -52,6 +56,7 @@ impl Setup {
             kernel: kernel_policy(input.model),
             hz,
             hz_source,
+            late_ns: late_ns(input.record),
             factors,
             factor_source: match has_domains {
                 true => "scheduler domains in the machine record".to_owned(),
@@ -67,6 +72,13 @@ impl Setup {
     pub fn tick_ns(&self) -> i64 {
         (1_000_000_000 + i64::from(self.hz) - 1) / i64::from(self.hz.max(1))
     }
+}
+
+/// No time on a machine that is known to be no guest. Two tasks of an emulated guest of 16 CPUs on two agreed that its
+/// jiffies stood still for 100 ms.
+fn late_ns(record: &MachineRecord) -> i64 {
+    let bare = !record.facts.is_empty() && record.fact("hypervisor").is_none();
+    if bare { 0 } else { LATE_NS }
 }
 
 /// 3.16 made of clearing a halving, 4.3 the rule symmetric.

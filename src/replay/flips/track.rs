@@ -27,7 +27,7 @@ pub const SECOND: i64 = 1_000_000_000;
 const LONG_BITS: i64 = 64;
 
 /// Most guesses kept of one counter; beyond that the two that are most alike are merged.
-const GUESSES: usize = 4;
+const GUESSES: usize = 8;
 
 /// One of the things that a counter may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +46,13 @@ impl Guess {
             flips: self.flips.hull(other.flips),
             decays: self.decays.max(other.decays),
         }
+    }
+
+    /// Whether another guess of a decay that may have come at any of several wakeups is worth no place of its own: exact
+    /// values are kept apart, since a probe tells which was right.
+    fn goes_on_as(&self, new: &Self) -> bool {
+        let inexact = self.flips.width() > 1 || new.flips.width() > 1;
+        self.decays == new.decays && (inexact || self.flips == new.flips)
     }
 
     /// How much less a merged guess says: values first, then time.
@@ -224,7 +231,7 @@ impl Track {
         if let Some(new) = decayed {
             match kept.last_mut() {
                 // The same decay, one wakeup earlier.
-                Some(last) if last.decays == new.decays && last.ts.1 >= wake.before => {
+                Some(last) if last.goes_on_as(&new) && last.ts.1 >= wake.before => {
                     *last = last.merged(new);
                 }
                 _ => kept.push(new),
