@@ -12,6 +12,7 @@ use ttwu_parsers::topology::{TopologyError, TopologyFacts, parse_spec};
 use ttwu_parsers::trace::{OpenOptions, Trace};
 
 use crate::replay::cpuset::CpuMap;
+use crate::replay::flips::{Setup, SetupInput};
 use crate::replay::ledger::Window;
 use crate::replay::model::KernelModel;
 use crate::replay::resolver::{Recorded, Resolver};
@@ -304,6 +305,17 @@ fn configure(
         || trace.strings(),
     );
     ipis.flush_ceiling = flush_ceiling(record);
+    let flips = Setup::new(&SetupInput {
+        record,
+        machine,
+        model: &model,
+        ticks: survey.ticks.rate(),
+        start_ns,
+        forks_recorded: trace
+            .types()
+            .iter()
+            .any(|of| of.name == "sched_process_fork"),
+    });
     Ok(Config {
         window: window(survey, options, start_ns, end_ns)?,
         start_ns,
@@ -318,6 +330,7 @@ fn configure(
         snapshot: snapshot(record, survey),
         include_recorder: options.include_recorder,
         work: options.work.clone(),
+        flips,
     })
 }
 

@@ -441,10 +441,10 @@ impl Layout {
             ("syscalls", "sys_enter_sched_setaffinity") => (["pid", "", "", ""], |[pid, ..]| {
                 Payload::SetAffinity { pid: to_i32(pid) }
             }),
-            ("sched", "sched_move_numa") => (["pid", "", ""], |[pid, ..]| Payload::NumaMove {
+            ("sched", "sched_move_numa") => (["pid", "", "", ""], |[pid, ..]| Payload::NumaMove {
                 pid: to_i32(pid),
             }),
-            ("sched", "sched_swap_numa") => (["src_pid", "dst_pid", ""], |[src, dst, _]| {
+            ("sched", "sched_swap_numa") => (["src_pid", "dst_pid", "", ""], |[src, dst, ..]| {
                 Payload::NumaSwap {
                     src_pid: to_i32(src),
                     dst_pid: to_i32(dst),

@@ -134,7 +134,8 @@ fn answer_within(scope: &Scope, selection: &Selection) -> Result<Answer, AnswerE
     let (waits, pairs, tasks) = of_the_rest?;
     let throughput = throughput::throughput(scope, &ledger)?;
     let cross_llc = crossing.answer();
-    let fitness = fitness::fitness(scope, &ledger, &wakeups, &cross_llc, &throughput);
+    let flips = flips::flips(scope)?;
+    let fitness = fitness::fitness(scope, &ledger, &wakeups, &cross_llc, &flips, &throughput);
     let caveats = caveats::caveats(scope, selection, &ledger);
     Ok(Answer {
         schema_version: SCHEMA_VERSION,
@@ -143,7 +144,7 @@ fn answer_within(scope: &Scope, selection: &Selection) -> Result<Answer, AnswerE
         cross_llc,
         migrations: migrations::migrations(scope)?,
         domains: domains::domains(scope)?,
-        flips: flips::flips(scope)?,
+        flips,
         ipis: ipis::ipis(scope)?,
         throughput,
         pairs,

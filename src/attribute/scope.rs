@@ -191,6 +191,15 @@ impl<'a> Scope<'a> {
         }
     }
 
+    /// Goes through the selected wakees' wakeups to the selected CPUs that the kernel counts as flips, or may.
+    pub fn flips(&self) -> Rows<'_> {
+        Rows {
+            scope: self,
+            table: Table::Flips,
+            filter: self.selected("wakee", "chosen_cpu"),
+        }
+    }
+
     /// Goes through the waits of the selected tasks that end on the selected CPUs.
     pub fn waits(&self) -> Rows<'_> {
         Rows {

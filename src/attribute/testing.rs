@@ -3,6 +3,7 @@
 use super::scope::{Facts, Scope};
 use super::{AnswerError, Selection, answer::Answer, answer_within};
 use crate::replay::cpuset::CpuMap;
+use crate::replay::flips::{Setup, SetupInput};
 use crate::replay::ledger::Window;
 use crate::replay::model::KernelModel;
 use crate::replay::resolver::Recorded;
@@ -12,7 +13,8 @@ use crate::replay::rows::{
 use crate::replay::snapshot::Snapshot;
 use crate::replay::survey::Survey;
 use crate::replay::words::{
-    Class, Confidence, FlushReason, IpiFate, IpiKind, IpiRoad, MigrationCause, MigrationKind, Origin, Pair, Path, Reading, Verdict, Waker,
+    Class, Confidence, FlushReason, IpiFate, IpiKind, IpiRoad, MigrationCause, MigrationKind,
+    Origin, Pair, Path, Reading, Verdict, Waker,
 };
 use crate::replay::{Config, Counts, IpiFacts, Machine};
 use crate::tables::{Budget, Builders, TableSet, Tables};
@@ -228,13 +230,14 @@ impl Rig {
         };
         let facts = parse_spec("llc=0-1;2-3 smt=0;1;2;3 l2=0;1;2;3 node=0-3").unwrap();
         let cpus = [0, 1, 2, 3];
+        let machine = Machine {
+            cpus: CpuMap::new(cpus.to_vec()),
+            topology: Topology::new(facts, "a spec", &cpus),
+        };
         Self {
             meta: meta(),
-            machine: Machine {
-                cpus: CpuMap::new(cpus.to_vec()),
-                topology: Topology::new(facts, "a spec", &cpus),
-            },
-            config: config(&types, &survey),
+            config: config(&types, &survey, &machine),
+            machine,
             types,
             survey,
             counts: Counts::default(),
@@ -280,7 +283,7 @@ impl Rig {
     }
 }
 
-fn config(types: &[EventType], survey: &Survey) -> Config {
+fn config(types: &[EventType], survey: &Survey, machine: &Machine) -> Config {
     Config {
         window: Window {
             from_ns: 100,
@@ -292,14 +295,26 @@ fn config(types: &[EventType], survey: &Survey) -> Config {
         settle_ns: 5_000,
         readings: vec![Reading::Seen, Reading::Any],
         recorded: Recorded::new(types, &survey.by_type, (6, 12)),
-        model: KernelModel::detect(Some((6, 12)), None, types),
+        model: model(types),
         known_from_start: Vec::new(),
         online_cpus: 4,
         snapshot: Snapshot::default(),
         ipis: IpiFacts::default(),
         include_recorder: false,
         work: None,
+        flips: Setup::new(&SetupInput {
+            record: &MachineRecord::default(),
+            machine,
+            model: &model(types),
+            ticks: None,
+            start_ns: 0,
+            forks_recorded: true,
+        }),
     }
+}
+
+fn model(types: &[EventType]) -> KernelModel {
+    KernelModel::detect(Some((6, 12)), None, types)
 }
 
 fn meta() -> TraceMeta {

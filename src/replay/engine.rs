@@ -2,11 +2,13 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
 
 use slab::Slab;
 
 use super::counting::Counting;
 use super::cpuset::{MaskId, MaskTable};
+use super::flips::{FlipStep, Held};
 use super::ipis::Functions;
 use super::ledger::{Domains, Ledger, Waiting};
 use super::machine::{BusyMeter, CpuState, Current, Distances, Machine};
@@ -65,6 +67,8 @@ pub struct Replay<'a, S: Sink> {
     pub(super) counting: Option<Box<Counting>>,
     /// Direct wakeups across LLCs that cannot have been requeues: proof that TTWU_QUEUE was off.
     pub(super) cross_direct: u64,
+    /// Steps of the flips that wait for the class of a wakeup.
+    pub(super) flips: Held,
 }
 
 impl<'a, S: Sink> Replay<'a, S> {
@@ -118,7 +122,12 @@ impl<'a, S: Sink> Replay<'a, S> {
             functions: Functions::new(&config.ipis),
             counting: None,
             cross_direct: 0,
+            flips: Held::default(),
         };
+        replay
+            .sink
+            .flip(&FlipStep::Begin(Arc::new(config.flips.clone())));
+        replay.begin_in_the_dark();
         replay.start_known_cpus();
         replay
     }
@@ -161,6 +170,7 @@ impl<'a, S: Sink> Replay<'a, S> {
         self.run_choices(i64::MAX);
         self.close_ipis();
         self.close_all();
+        self.release_all_flips();
         self.emit_tasks();
         self.emit_cpus();
         self.counts
@@ -227,6 +237,7 @@ impl<'a, S: Sink> Replay<'a, S> {
                 }
                 let inherited = self.inherited(*parent_pid);
                 let child = self.tasks.fresh(*child_pid);
+                self.fork_flips(*parent_pid, child);
                 self.tasks[child].told = inherited;
                 self.tasks[child].forked = true;
                 self.rename(child, *child_comm);
@@ -283,6 +294,7 @@ impl<'a, S: Sink> Replay<'a, S> {
                 self.cpus[cpu].serving = None;
                 self.cpus[cpu].serving_vector = None;
             }
+            Payload::Select(selection) => self.show_flips(event.pid, selection),
             _ => self.ipi(cpu, event),
         }
     }
@@ -319,6 +331,7 @@ impl<'a, S: Sink> Replay<'a, S> {
             return;
         }
         self.set_first_current(cpu, step.pid);
+        self.light_flips(cpu);
         self.settle();
     }
 

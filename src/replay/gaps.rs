@@ -17,6 +17,7 @@ impl<S: Sink> Replay<'_, S> {
         self.cpus[cpu].gap_since = Some((self.now, count));
         self.forget_moves_of(cpu);
         self.forget_ipis(cpu);
+        self.darken_flips(cpu);
         if let Current::Task(task) = self.cpus[cpu].current {
             self.stop_running(cpu, task, None);
             self.forget_run(task);
@@ -43,6 +44,7 @@ impl<S: Sink> Replay<'_, S> {
         let Some((since, events)) = self.cpus[cpu].gap_since.take() else {
             return;
         };
+        self.light_flips(cpu);
         self.sink.lost(&LostRow {
             cpu: self.machine.cpus.id(cpu),
             start_ns: since,

@@ -7,6 +7,7 @@ mod classify;
 mod counting;
 pub mod cpuset;
 mod engine;
+pub mod flips;
 mod flushes;
 mod gaps;
 mod ipis;
@@ -67,6 +68,8 @@ pub struct Config {
     pub include_recorder: bool,
     /// What is counted as a unit of work, where the user said it.
     pub work: Option<Work>,
+    /// What wakee flips are followed and judged by.
+    pub flips: flips::Setup,
 }
 
 /// What the recorder's own threads did in the window.

@@ -83,6 +83,21 @@ impl KernelModel {
         self.at_least(5, 11).then_some(0x10)
     }
 
+    /// The bit by which a selection's flags say that it is for a wakeup: `WF_TTWU` is 0x08 since 5.11.
+    pub fn wakeup_flag(&self) -> Option<u32> {
+        self.at_least(5, 11).then_some(0x08)
+    }
+
+    /// The bit that sends a wakee to the waker's CPU without `wake_affine`: `WF_CURRENT_CPU` (6.6).
+    pub fn current_cpu_flag(&self) -> Option<u32> {
+        self.at_least(6, 6).then_some(0x40)
+    }
+
+    /// `record_wakee` runs where a CPU is selected, not for every fair wakee before that (4.8, c58d25f371f5).
+    pub fn flips_at_selection(&self) -> bool {
+        self.at_least(4, 8)
+    }
+
     /// A per-CPU kernel thread's wakee may stay on its busy previous CPU (5.6).
     pub fn kthread_stacking(&self) -> bool {
         self.at_least(5, 6)

@@ -2,8 +2,10 @@
 
 use std::num::NonZeroU64;
 
+use super::flips::{FlipStep, Span};
 use super::words::{
-    Class, Confidence, FlushReason, IpiFate, IpiKind, IpiRoad, Mark, MigrationCause, MigrationKind, Origin, Pair, Path, Verdict, Waker,
+    Class, Confidence, Decision, FlushReason, IpiFate, IpiKind, IpiRoad, Mark, MigrationCause,
+    MigrationKind, Origin, Pair, Path, Verdict, Waker,
 };
 use crate::topology::Distance;
 use ttwu_parsers::event::Comm;
@@ -178,11 +180,39 @@ pub struct IpiRow {
     pub in_window: bool,
 }
 
-/// One wakeup that `record_wakee` counted and `wake_wide` judged, in the order of the wakings.
+/// One wakeup that `record_wakee` counted, or perhaps counted, in the order of the wakings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlipRow {
     pub waking_ns: i64,
+    /// The task that was current; `None` for an idle task.
+    pub waker: Option<TaskId>,
+    pub waker_cpu: u32,
     pub wakee: TaskId,
+    pub chosen_cpu: Option<u32>,
+    /// Whether it certainly counted.
+    pub sure: bool,
+    /// Whether the wakee was another than the waker's last; `None` if that, or whether it counted, is not known.
+    pub flipped: Option<bool>,
+    /// CPUs of the LLC of the waker's CPU.
+    pub factor: Option<u32>,
+    /// What each policy decides, in the order of their words; `None` where it is not asked or the LLC is unknown.
+    pub decisions: [Option<Decision>; 6],
+    /// What the recorded kernel's policy decides, and would with half or twice the factor.
+    pub kernel: Option<Decision>,
+    pub halved: Option<Decision>,
+    pub doubled: Option<Decision>,
+    /// The kernel's counters after it: of the waker, and of the wakee.
+    pub waker_flips: Span,
+    pub wakee_flips: Span,
+    /// The wakee's flips by the kernel's own word.
+    pub probed: Option<u32>,
+    /// Whether what was followed from the value probed before holds this one, and whether that was at most 1 wide.
+    pub probe_inside: Option<bool>,
+    pub probe_narrow: Option<bool>,
+    /// Whether what was followed from the task's first probed value alone holds this one.
+    pub free_inside: Option<bool>,
+    /// Whether the wakee was put into the waker's LLC although its previous CPU was in another.
+    pub pulled: Option<bool>,
     /// Whether the waking lies in the window.
     pub in_window: bool,
 }
@@ -290,7 +320,8 @@ pub trait Sink {
     fn idle(&mut self, _row: &IdleRow) {}
     fn migration(&mut self, _row: &MigrationRow) {}
     fn ipi(&mut self, _row: &IpiRow) {}
-    fn flip(&mut self, _row: &FlipRow) {}
+    /// What changes counters of flips, to be followed by a [`super::flips::Follower`].
+    fn flip(&mut self, _step: &FlipStep) {}
     fn flush(&mut self, _row: &FlushRow) {}
     fn unit(&mut self, _row: &UnitRow) {}
     fn lost(&mut self, _row: &LostRow) {}

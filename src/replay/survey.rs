@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::cpuset::{CpuMap, CpuSet, MAX_CPU_ID};
+use super::flips::ticks::Ticks;
 use ttwu_parsers::event::{Event, NO_TYPE, Payload, is_record_line};
 use ttwu_parsers::fault::FaultLog;
 use ttwu_parsers::glance::{Glance, Sight};
@@ -18,6 +19,9 @@ use ttwu_parsers::trace::Trace;
 
 /// Most markers kept of one part of a trace; and most lines of the machine record, which others do not push out.
 const MARKERS: usize = 65_536;
+
+/// The event of x86's local timer interrupt.
+const TIMER: &str = "local_timer_entry";
 
 /// By pid: the CPUs it was seen on, in the order in which they were first met.
 pub type Sightings = FxHashMap<i32, SmallVec<[Sighting; 4]>>;
@@ -46,6 +50,8 @@ pub struct Survey {
     pub markers_left_out: usize,
     /// The lines of the machine record among them, which are kept here instead.
     pub record_lines: Vec<(i64, String)>,
+    /// The spacing of timer interrupts.
+    pub ticks: Ticks,
 }
 
 /// One CPU's stream.
@@ -73,11 +79,18 @@ pub struct Sighting {
 /// Reads all of a trace once. `tick` is told the bytes read, now and then, from several threads.
 pub fn survey(trace: &Trace, tick: &(dyn Fn(u64) + Sync)) -> Survey {
     let types = trace.types().len();
+    let timer = trace.types().iter().position(|of| of.name == TIMER);
+    let timer = timer
+        .and_then(|at| u16::try_from(at).ok())
+        .unwrap_or(NO_TYPE);
     trace
         .shards()
         .into_par_iter()
         .map(|mut source| {
-            let mut part = Part::new(types);
+            let mut part = Part {
+                timer,
+                ..Part::new(types)
+            };
             let mut told = 0;
             let mut countdown = 0_u32;
             while let Some(glance) = source.next_glance() {
@@ -188,6 +201,7 @@ impl Survey {
         self.faults.absorb(other.faults);
         self.bad_cpus += other.bad_cpus;
         self.markers_left_out += other.markers_left_out;
+        self.ticks.join(&other.ticks);
         for (mine, theirs) in [
             (&mut self.markers, other.markers),
             (&mut self.record_lines, other.record_lines),
@@ -259,6 +273,8 @@ struct Part {
     /// How the current task came to that CPU is not known: it is the CPU's first event, or comes after another CPU's or
     /// after a gap.
     unseen: bool,
+    /// The type of the timer interrupts' entries.
+    timer: u16,
 }
 
 impl Part {
@@ -274,6 +290,7 @@ impl Part {
             stopper_waker: FxHashMap::default(),
             current: 0,
             unseen: true,
+            timer: NO_TYPE,
         }
     }
 
@@ -374,7 +391,11 @@ impl Part {
                     self.break_at(*pid, event.ts);
                 }
             }
-            Sight::Other(Payload::Other) => {}
+            Sight::Other(Payload::Other) => {
+                if event.type_index == self.timer && self.timer != NO_TYPE {
+                    self.survey.ticks.see(event.cpu, event.ts);
+                }
+            }
             Sight::Other(payload) => self.payload(event, payload),
         }
     }

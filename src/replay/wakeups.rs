@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use super::engine::Replay;
+use super::flips::NO_FLIP;
 use super::rows::{Sink, TaskId, WakeupRow};
 use super::steps::{Enqueue, Step, WakeInfo, Woken};
 use super::tasks::TaskState;
@@ -41,6 +42,8 @@ pub struct OpenWake {
     pub waker_rest_ns: Option<i64>,
     /// The enqueue arrived while the wakee was still on its CPU.
     enqueued_on_cpu: bool,
+    /// The number of its step among those of the flips.
+    pub flip: u64,
 }
 
 impl<S: Sink> Replay<'_, S> {
@@ -65,6 +68,7 @@ impl<S: Sink> Replay<'_, S> {
         open.row.prev_cpu = Some(info.prev_cpu);
         open.by_itself = step.pid == self.tasks[wakee].pid;
         open.was_running = self.running(wakee);
+        open.flip = self.hold_flip(cpu, step, wakee, info);
         self.set_probed_mask(wakee, info);
         let enqueue = info.enqueue;
         self.expect_sends(cpu, info);
@@ -164,6 +168,7 @@ impl<S: Sink> Replay<'_, S> {
             waker_on_cpu_ns: waker.map_or(0, |w| self.on_cpu_ns(w)),
             waker_rest_ns: None,
             enqueued_on_cpu: false,
+            flip: NO_FLIP,
         }
     }
 
@@ -402,6 +407,7 @@ impl<S: Sink> Replay<'_, S> {
             on_cpu_queued || matches!(class, Class::SelfWake | Class::FastPath | Class::Delayed);
         let kthread_stacked = self.kthread_stacked(slot, enqueue);
         let may_be_requeue = self.may_be_requeue(slot, class, enqueue);
+        self.resolve_flip(slot, class, enqueue, on_cpu_queued);
         let open = &mut self.wakes[slot];
         open.row.class = class;
         open.row.path = path;
@@ -570,10 +576,12 @@ impl<S: Sink> Replay<'_, S> {
         open.awaits_run = false;
         open.awaits_overlap = false;
         let wakee = open.row.wakee;
+        let flip = std::mem::replace(&mut open.flip, NO_FLIP);
         let task = &mut self.tasks[wakee];
         for of_task in [&mut task.wake, &mut task.waking] {
             of_task.take_if(|of_task| *of_task == slot);
         }
+        self.give_up_flip(flip);
         self.emit_if_complete(slot);
     }
 

@@ -1,5 +1,7 @@
 //! The vocabulary of the analysis: one word for each thing, the same in code, tables, JSON and reports.
 
+use super::flips::{Decay, Rule};
+
 /// Declares an enumeration whose words are fixed: `ALL` in declaration order, `as_str`, and the code stored
 /// in tables.
 macro_rules! words {
@@ -309,6 +311,59 @@ words! {
         BeforeFirst = "before_first_event",
         /// No event tells how it came to do what it did next, or events contradict each other.
         Unexplained = "unexplained",
+    }
+}
+
+words! {
+    /// What `wake_wide` says of a wakeup, as far as the counters are known.
+    Decision {
+        /// The wakee stays near its previous CPU.
+        Wide = "wide",
+        /// The waker's CPU may be chosen too.
+        Affine = "affine",
+        /// Both are possible.
+        Undecided = "undecided",
+        /// Both are possible, and a counter was never known to within 1 so far.
+        WarmingUp = "warming-up",
+    }
+}
+
+words! {
+    /// A decay of the flips and a rule over them.
+    FlipPolicy {
+        ZeroOld = "zero-old",
+        ZeroNew = "zero-new",
+        HalveOld = "halve-old",
+        HalveNew = "halve-new",
+        LoopOld = "loop-old",
+        LoopNew = "loop-new",
+    }
+}
+
+impl FlipPolicy {
+    /// All of them, in the order of the codes.
+    pub const SIX: [Self; 6] = [
+        Self::ZeroOld,
+        Self::ZeroNew,
+        Self::HalveOld,
+        Self::HalveNew,
+        Self::LoopOld,
+        Self::LoopNew,
+    ];
+
+    pub const fn decay(self) -> Decay {
+        match self {
+            Self::ZeroOld | Self::ZeroNew => Decay::Zero,
+            Self::HalveOld | Self::HalveNew => Decay::Halve,
+            Self::LoopOld | Self::LoopNew => Decay::Loop,
+        }
+    }
+
+    pub const fn rule(self) -> Rule {
+        match self {
+            Self::ZeroOld | Self::HalveOld | Self::LoopOld => Rule::Old,
+            Self::ZeroNew | Self::HalveNew | Self::LoopNew => Rule::New,
+        }
     }
 }
 

@@ -3,16 +3,16 @@
 
 pub mod cross_llc;
 pub mod doctor;
-pub mod explain;
 pub mod domains;
+pub mod explain;
 pub mod glossary;
 mod headline;
 pub mod info;
 pub mod ipis;
 pub mod json;
 mod ledger;
-mod moments;
 pub mod migrations;
+mod moments;
 pub mod path;
 pub mod processes;
 mod table;

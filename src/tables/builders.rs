@@ -4,13 +4,15 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use super::batches::{Budget, Store, Tables, TablesError};
+use super::flips::FlipSteps;
 use super::schema::{
-    Batch, CpuBatch, FlipBatch, FlushBatch, IdleBatch, IpiBatch, LostBatch, MigrationBatch,
-    SliceBatch, Table, TaskBatch, UnitBatch, WaitBatch, WakeupBatch,
+    Batch, CpuBatch, FlushBatch, IdleBatch, IpiBatch, LostBatch, MigrationBatch, SliceBatch, Table,
+    TaskBatch, UnitBatch, WaitBatch, WakeupBatch,
 };
+use crate::replay::flips::FlipStep;
 use crate::replay::rows::{
-    CpuRow, FlipRow, FlushRow, IdleRow, IpiRow, LostRow, MigrationRow, Sink, SliceRow, TaskRow,
-    UnitRow, WaitRow, WakeupRow,
+    CpuRow, FlushRow, IdleRow, IpiRow, LostRow, MigrationRow, Sink, SliceRow, TaskRow, UnitRow,
+    WaitRow, WakeupRow,
 };
 
 /// Rows of the small tables for which room is made at once.
@@ -243,7 +245,7 @@ sides! {
     idle in idle: Idle IdleRow IdleBatch many;
     migration in migrations: Migrations MigrationRow MigrationBatch many;
     ipi in ipis: Ipis IpiRow IpiBatch many;
-    flip in flips: Flips FlipRow FlipBatch many;
+    flip in flips: Flips FlipStep FlipSteps many;
     flush in flushes: Flushes FlushRow FlushBatch few;
     unit in units: Units UnitRow UnitBatch few;
     task in tasks: Tasks TaskRow TaskBatch few;

@@ -6,6 +6,7 @@
 mod batches;
 mod builders;
 mod columns;
+mod flips;
 pub mod schema;
 
 pub use batches::{Budget, Tables, TablesError};

@@ -10,7 +10,8 @@ use crate::replay::rows::{
     WaitRow, WakeupRow,
 };
 use crate::replay::words::{
-    Class, Confidence, FlushReason, IpiFate, IpiKind, IpiRoad, LedgerRow, Mark, MigrationCause, MigrationKind, Origin, Path, Reading, Verdict, Waker,
+    Class, Confidence, Decision, FlushReason, IpiFate, IpiKind, IpiRoad, LedgerRow, Mark,
+    MigrationCause, MigrationKind, Origin, Path, Reading, Verdict, Waker,
 };
 use crate::topology::Distance;
 use ttwu_parsers::print_fmt::PrevState;
@@ -263,10 +264,34 @@ tables! {
         in_window: Bool = row.in_window, "Whether ts_ns lies in the window: counts count only these.";
     }
 
-    /// One row for each wakeup that the kernel's `record_wakee` counted and `wake_wide` judged.
+    /// One row for each wakeup that the kernel's `record_wakee` counted, or perhaps counted, in the order of the wakings.
     Flips = "flips", FlipBatch(row: FlipRow) {
-        waking_ns: I64 = row.waking_ns, "Stamp of sched_waking.";
+        waking_ns: I64 [detail] = row.waking_ns, "Stamp of sched_waking.";
+        waker: U32 = row.waker.map(|task| task.0), "The task that was current, whatever interrupted it; null for an idle task.";
+        waker_cpu: U16 [detail] = cpu(row.waker_cpu), "The CPU of the waker.";
         wakee: U32 = row.wakee.0, "The woken task.";
+        chosen_cpu: U16 = cpu(row.chosen_cpu), "The CPU on which the wakee was enqueued; null if unknown.";
+        sure: Bool = row.sure, "Whether it certainly counted; if not, the events leave that open.";
+        flipped: Bool = row.flipped, "Whether the wakee was another than the waker's last; null if that is not known.";
+        factor: U32 [detail] = row.factor, "CPUs of the LLC of the waker's CPU (sd_llc_size); null if unknown.";
+        zero_old: U8 of Decision = decision(row, 0), "Code of what zero-old decides; null where it is not asked or the LLC is unknown.";
+        zero_new: U8 of Decision = decision(row, 1), "Code of what zero-new decides; null where it is not asked or the LLC is unknown.";
+        halve_old: U8 of Decision = decision(row, 2), "Code of what halve-old decides; null where it is not asked or the LLC is unknown.";
+        halve_new: U8 of Decision = decision(row, 3), "Code of what halve-new decides; null where it is not asked or the LLC is unknown.";
+        loop_old: U8 of Decision = decision(row, 4), "Code of what loop-old decides; null where it is not asked or the LLC is unknown.";
+        loop_new: U8 of Decision = decision(row, 5), "Code of what loop-new decides; null where it is not asked or the LLC is unknown.";
+        kernel: U8 of Decision = row.kernel.map(Decision::code), "Code of what the recorded kernel's policy decides; null as above.";
+        halved: U8 of Decision = row.halved.map(Decision::code), "Code of what that would decide with half the factor, but at least 1; null as above.";
+        doubled: U8 of Decision = row.doubled.map(Decision::code), "Code of what that would decide with twice the factor; null as above.";
+        waker_least: U32 = row.waker_flips.lo, "The waker's wakee_flips after it under the kernel's decay, at least.";
+        waker_most: U32 = row.waker_flips.hi, "The same, at most; 4294967295 if anything is possible.";
+        wakee_least: U32 [detail] = row.wakee_flips.lo, "The wakee's wakee_flips under the kernel's decay, at least.";
+        wakee_most: U32 [detail] = row.wakee_flips.hi, "The same, at most; 4294967295 if anything is possible.";
+        probed: U32 [detail] = row.probed, "The wakee's wakee_flips by the kernel's own word; null without probe.";
+        probe_inside: Bool = row.probe_inside, "Whether what was followed since the value probed before holds this one; null without both.";
+        probe_narrow: Bool = row.probe_narrow, "Whether what was followed since then was at most 1 wide; null without both.";
+        free_inside: Bool = row.free_inside, "Whether what was followed since the first value probed holds this one; null without both.";
+        pulled: Bool = row.pulled, "Whether it was put into the waker's LLC although its previous CPU was in another; null if not known.";
         in_window: Bool = row.in_window, "Whether the waking lies in the window: counts count only these.";
     }
 
@@ -363,6 +388,14 @@ impl Table {
 /// A counter's value; null beyond what 63 bits hold.
 fn count(of: Option<NonZeroU64>) -> Option<i64> {
     i64::try_from(of?.get()).ok()
+}
+
+fn decision(row: &FlipRow, policy: usize) -> Option<u8> {
+    row.decisions
+        .get(policy)
+        .copied()
+        .flatten()
+        .map(Decision::code)
 }
 
 fn ledger(row: &CpuRow, reading: Reading, of: LedgerRow) -> Option<i64> {

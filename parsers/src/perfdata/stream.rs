@@ -199,6 +199,7 @@ impl Source<'_> {
             tgid: process,
             flags: ContextFlags::default(),
             type_index: NO_TYPE,
+            watched: false,
             payload: Payload::Counters(self.counting.read(self.events, &group)?),
         })
     }

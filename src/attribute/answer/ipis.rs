@@ -29,7 +29,7 @@ pub struct Ipis {
     /// What was called, most often first.
     pub functions: Vec<FunctionFacts>,
     /// By the road of wakeups.
-    pub paths: ByWord<PathFacts>,
+    pub paths: ByWord<RoadFacts>,
     pub tlb: Known<Tlb>,
 }
 
@@ -85,7 +85,7 @@ pub struct FunctionFacts {
 
 /// What wakeups by one road cost on both sides.
 #[derive(Debug, Clone, Serialize)]
-pub struct PathFacts {
+pub struct RoadFacts {
     pub wakeups: u64,
     /// What the waker paid.
     pub waker_cost_ns: Known<Quantiles>,

@@ -7,7 +7,7 @@ pub mod rules;
 mod table;
 
 use self::rules::{Evidence, Judged, Llcs, Word};
-use super::answer::{CrossLlc, Fit, Fitness, Known, Ledger, Throughput, Wakeups};
+use super::answer::{CrossLlc, Fit, Fitness, Flips, Known, Ledger, Throughput, Wakeups};
 use super::ledger::of_reading;
 use super::scope::{Facts, Scope};
 use crate::topology::Distance;
@@ -22,6 +22,7 @@ pub fn fitness(
     ledger: &Ledger,
     wakeups: &Wakeups,
     crossing: &Known<CrossLlc>,
+    flips: &Known<Flips>,
     throughput: &Known<Throughput>,
 ) -> Fitness {
     let facts = &scope.facts;
@@ -39,7 +40,7 @@ pub fn fitness(
         latency: covered(rules::latency(&on), waits),
         missed_idle: missed_idle(&on, waits, ledger, scope),
         cross_llc: cross_llc(&on, crossing.value(), cpu_time * known_distances(wakeups)),
-        flips: flips(&on, cpu_time),
+        flips: self::flips(&on, flips, cpu_time),
         ipis: ipis(&on, cpu_time),
         throughput: throughput_fit(facts, throughput, cpu_time),
     }
@@ -147,8 +148,20 @@ fn measured_costs(crossing: Option<&CrossLlc>) -> (String, bool) {
     (format!("of their cost {}", told.join(", ")), any)
 }
 
-fn flips(on: &Evidence, coverage: f64) -> Fit {
-    covered(rules::flips(on), coverage)
+/// The counters are known where probes show them, and after so many seconds that what was before does not matter.
+fn flips(on: &Evidence, flips: &Known<Flips>, coverage: f64) -> Fit {
+    let found = match flips {
+        Known::Value(found) => found,
+        Known::Unknown { unknown } => return covered(rules::no(unknown.as_str()), 0.0),
+    };
+    let decided = match &found.decided_share {
+        Known::Value(share) => *share,
+        Known::Unknown { unknown } => return covered(rules::no(unknown.as_str()), 0.0),
+    };
+    let mut judged = rules::flips(on);
+    let (of, share) = (found.judged, decided * 100.0);
+    judged.why = format!("{}: {share:.1} % of {of} decisions are certain", judged.why);
+    covered(judged, coverage * decided)
 }
 
 fn ipis(on: &Evidence, coverage: f64) -> Fit {

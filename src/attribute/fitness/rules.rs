@@ -301,7 +301,11 @@ pub fn ipis(on: &Evidence) -> Judged {
         )),
         ("", handlers) => partly(format!(
             "handlers are recorded ({handlers}), sends are not{}: who interrupts whom, how far and how fast is not known",
-            if on.older_than(SENDS_SINCE) { " (6.4 on)" } else { "" }
+            if on.older_than(SENDS_SINCE) {
+                " (6.4 on)"
+            } else {
+                ""
+            }
         )),
         (sends, handlers) => {
             let calls = match on.has("csd_queue_cpu") {

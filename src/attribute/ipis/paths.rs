@@ -4,7 +4,7 @@ use polars::prelude::PolarsResult;
 
 use super::requests::Found;
 use super::{handlers, sends};
-use crate::attribute::answer::{ByWord, Known, PathFacts};
+use crate::attribute::answer::{ByWord, Known, RoadFacts};
 use crate::attribute::blocks::NO_TIME;
 use crate::attribute::durations::Durations;
 use crate::attribute::scope::{Facts, Scope};
@@ -24,7 +24,7 @@ struct Woken {
 type Scratch = (Vec<u8>, Vec<i64>);
 
 /// By road: wakeups of the selected tasks, and the interrupts for their sake.
-pub fn paths(scope: &Scope, found: &Found) -> PolarsResult<ByWord<PathFacts>> {
+pub fn paths(scope: &Scope, found: &Found) -> PolarsResult<ByWord<RoadFacts>> {
     let start = || (vec![Woken::default(); PATHS], Scratch::default());
     let (woken, _) = scope.wakeups().counted().fold(
         &["path", "waker_cost_ns"],
@@ -58,7 +58,7 @@ pub fn paths(scope: &Scope, found: &Found) -> PolarsResult<ByWord<PathFacts>> {
     }))
 }
 
-fn facts_of(facts: &Facts, path: Path, woken: &Woken, found: &Found) -> PathFacts {
+fn facts_of(facts: &Facts, path: Path, woken: &Woken, found: &Found) -> RoadFacts {
     let interrupts = interrupts(facts, path, found);
     let handled = |ns: fn(&super::requests::Times) -> i64| match (kind(path), &interrupts) {
         (_, Known::Unknown { unknown }) => Known::unknown(unknown.clone()),
@@ -67,7 +67,7 @@ fn facts_of(facts: &Facts, path: Path, woken: &Woken, found: &Found) -> PathFact
         (None, _) => Known::Value(0),
     };
     let costs = woken.costs.quantiles();
-    PathFacts {
+    RoadFacts {
         wakeups: woken.wakeups,
         waker_cost_total_ns: match costs {
             Some(_) => Known::Value(woken.cost_ns),

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use ttwu::attribute::{Selection, answer};
 use ttwu::pipeline::{Prepared, RunOptions, prepare, replay};
 use ttwu::replay::Counts;
+use ttwu::replay::flips::{FlipStep, Follower};
 use ttwu::replay::rows::*;
 use ttwu::tables::{Budget, Builders, TableSet};
 
@@ -20,6 +21,7 @@ pub struct Rows {
     pub migrations: Vec<MigrationRow>,
     pub ipis: Vec<IpiRow>,
     pub flips: Vec<FlipRow>,
+    pub follower: Follower,
     pub flushes: Vec<FlushRow>,
     pub units: Vec<UnitRow>,
     pub lost: Vec<LostRow>,
@@ -46,8 +48,8 @@ impl Sink for Rows {
     fn ipi(&mut self, row: &IpiRow) {
         self.ipis.push(row.clone());
     }
-    fn flip(&mut self, row: &FlipRow) {
-        self.flips.push(row.clone());
+    fn flip(&mut self, step: &FlipStep) {
+        self.flips.extend(self.follower.take(step));
     }
     fn flush(&mut self, row: &FlushRow) {
         self.flushes.push(row.clone());

@@ -25,6 +25,7 @@
 use std::collections::HashMap;
 
 use ttwu::replay::cpuset::CpuMap;
+use ttwu::replay::flips::{Setup, SetupInput};
 use ttwu::replay::ledger::Window;
 use ttwu::replay::model::KernelModel;
 use ttwu::replay::resolver::{Recorded, Resolver};
@@ -36,6 +37,7 @@ use ttwu::replay::words::{LedgerRow, Reading};
 use ttwu::replay::{Config, Counts, IpiFacts, Machine, Reason, Replay};
 use ttwu::topology::Topology;
 use ttwu_parsers::event::*;
+use ttwu_parsers::machine_record::MachineRecord;
 use ttwu_parsers::print_fmt::PrevState;
 use ttwu_parsers::topology::parse_spec;
 
@@ -61,6 +63,8 @@ pub struct Script {
     /// Whether the trace has symbols and strings: functions 1 `sched_ttwu_pending`, 2 `flush_tlb_func`, 9 the generic one;
     /// reasons 17 reschedule, 18 call, 19 irq work, 20 timer.
     pub symbols: bool,
+    /// What is known of the machine beside its topology.
+    pub record: MachineRecord,
 }
 
 /// A trace that was replayed.
@@ -92,6 +96,7 @@ impl Script {
                 ..Recorded::default()
             },
             symbols: true,
+            record: MachineRecord::default(),
         }
     }
 
@@ -110,6 +115,7 @@ impl Script {
             readings: self.readings.clone(),
             snapshot: self.snapshot.clone(),
             work: self.work.clone(),
+            record: self.record.clone(),
             ..*self
         }
     }
@@ -136,6 +142,18 @@ impl Script {
         let (start_ns, end_ns) = survey.span.expect("events");
         let (from_ns, to_ns) = self.window.unwrap_or((start_ns, end_ns));
         let has = |wanted: fn(&Payload) -> bool| self.events.iter().any(|e| wanted(&e.payload));
+        let model = KernelModel {
+            version: self.version,
+            source: "test".to_owned(),
+        };
+        let flips = Setup::new(&SetupInput {
+            record: &self.record,
+            machine: &machine,
+            model: &model,
+            ticks: None,
+            start_ns,
+            forks_recorded: true,
+        });
         let config = Config {
             window: Window {
                 from_ns,
@@ -146,10 +164,7 @@ impl Script {
             end_ns,
             settle_ns: self.settle_ns,
             readings: self.readings.clone(),
-            model: KernelModel {
-                version: self.version,
-                source: "test".to_owned(),
-            },
+            model,
             recorded: Recorded {
                 waking: has(|p| matches!(p, Payload::Waking(_))),
                 wakeup: has(|p| matches!(p, Payload::Wakeup(_))),
@@ -169,6 +184,7 @@ impl Script {
             ipis: self.ipi_facts(),
             include_recorder: self.include_recorder,
             work: self.work.clone(),
+            flips,
         };
         let mut rows = Rows::default();
         let mut replay = Replay::new(&config, &machine, &survey, &mut rows);

@@ -1,0 +1,415 @@
+//! Keeps every task's counters, step by step, and decides.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::rule::Span;
+use super::setup::Setup;
+use super::track::{Decay, Flip, Likeness, Track, Wake};
+use super::{Charged, FlipStep, FlipWake};
+use crate::replay::rows::{FlipRow, TaskId};
+use crate::replay::words::{Decision, FlipPolicy};
+
+/// The decays, in the order of the tracks.
+const DECAYS: [Decay; 3] = [Decay::Zero, Decay::Halve, Decay::Loop];
+
+/// How long before `sched_process_fork` the kernel may have copied the parent's counters (`dup_task_struct` comes early
+/// in `copy_process`): interrupts may wake others meanwhile in the parent's name. It was up to 30 ms in an emulated guest.
+const COPY_NS: i64 = 50_000_000;
+/// The same for wakeups that the parent makes itself, which a fork does but rarely and only by the way.
+const CALL_NS: i64 = 1_000_000;
+
+/// Stands for a last wakee that is not known.
+const ANYONE: u32 = u32::MAX;
+
+/// What is known of one task.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct State {
+    /// Of the loss after which this was last known; an older one than the follower's is void.
+    epoch: u32,
+    /// `last_wakee`: one of these two.
+    last: [u32; 2],
+    /// When it last woke another, and whether it did so itself, not an interrupt in its name.
+    woke_ns: i64,
+    woke_in_task: bool,
+    /// A probe has shown its flips since.
+    shown: bool,
+    /// By decay. The kernel's own takes in every value that probes show.
+    tracks: [Track; 3],
+    /// The kernel's decay, set by the first probed value alone: the replay is checked against the later ones.
+    free: Track,
+    /// Whether a probe has shown a value.
+    anchored: bool,
+}
+
+impl State {
+    fn unknown(epoch: u32, since: i64) -> Self {
+        Self {
+            epoch,
+            last: [ANYONE; 2],
+            woke_ns: i64::MIN,
+            woke_in_task: true,
+            shown: false,
+            tracks: [Track::unknown(since); 3],
+            free: Track::unknown(since),
+            anchored: false,
+        }
+    }
+
+    /// Whether waking `wakee` counts as a flip.
+    fn flips_to(&self, wakee: u32) -> Flip {
+        let [a, b] = self.last;
+        if a == ANYONE || (a != b && (a == wakee || b == wakee)) {
+            Flip::Perhaps
+        } else if a == wakee {
+            Flip::No
+        } else {
+            Flip::Yes
+        }
+    }
+
+    /// The kernel's own counter has this value.
+    fn take_in(&mut self, value: u32, likeness: &[Likeness; 3]) {
+        self.anchored = true;
+        self.shown = true;
+        for (track, likeness) in self.tracks.iter_mut().zip(likeness) {
+            track.observe(value, *likeness);
+        }
+    }
+
+    /// Whether it woke another so short a time before `now` that a fork which ends then may have begun before.
+    fn woke_lately(&self, now: i64) -> bool {
+        let within = if self.woke_in_task { CALL_NS } else { COPY_NS };
+        now.saturating_sub(self.woke_ns) <= within
+    }
+
+    /// What it may have been at some time since then: up to `flips` of its flips came later.
+    fn go_back(&mut self, since: i64, flips: u32) {
+        for (track, decay) in self.tracks.iter_mut().zip(DECAYS) {
+            track.go_back(decay, since, flips);
+        }
+        // The kernel's decay is one of these two: this allows for either.
+        self.free.go_back(Decay::Zero, since, flips);
+        if flips > 0 {
+            self.last = [ANYONE; 2];
+        }
+    }
+
+    /// `wakee` is the last wakee from now on, or, if not `sure`, may be.
+    fn note_wakee(&mut self, wakee: u32, sure: bool) {
+        let [a, b] = self.last;
+        self.last = if sure {
+            [wakee; 2]
+        } else if a == ANYONE || a == wakee || b == wakee {
+            [a, b]
+        } else if a == b {
+            [a, wakee]
+        } else {
+            [ANYONE; 2]
+        };
+    }
+}
+
+/// How a probed value compares with what was followed up to then.
+#[derive(Debug, Clone, Copy, Default)]
+struct Check {
+    inside: Option<bool>,
+    narrow: Option<bool>,
+    free_inside: Option<bool>,
+}
+
+/// Follows all tasks' flips.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub struct Follower {
+    setup: Option<Arc<Setup>>,
+    /// A tick, and by how much it may come late.
+    tick_ns: i64,
+    /// How each track relates to the kernel's.
+    likeness: [Likeness; 3],
+    kernel: usize,
+    tasks: Vec<State>,
+    /// Idle tasks, by dense number of their CPU.
+    idle: Vec<State>,
+    epoch: u32,
+    /// The latest instant up to which events were missing; the trace's start if none were.
+    since: i64,
+    recent: Recent,
+}
+
+impl Follower {
+    /// Takes the next step; a row for each wakeup.
+    pub fn take(&mut self, step: &FlipStep) -> Option<FlipRow> {
+        match step {
+            FlipStep::Begin(setup) => self.begin(setup),
+            FlipStep::Wake(wake) => return self.wake(wake),
+            FlipStep::Fork { parent, child, now } => self.fork(*parent, *child, *now),
+            FlipStep::Shown {
+                task,
+                parent,
+                flips,
+                now,
+            } => self.show(*task, *parent, *flips, *now),
+            FlipStep::Forget { task, now } => self.forget(*task, *now),
+            FlipStep::Lost {
+                cpu,
+                until_ns,
+                elsewhere,
+            } => self.lose(*cpu, *until_ns, elsewhere),
+        }
+        None
+    }
+
+    fn begin(&mut self, setup: &Arc<Setup>) {
+        let kernel = setup.kernel.decay();
+        self.likeness = DECAYS.map(|decay| Likeness::of(decay, kernel));
+        self.kernel = DECAYS
+            .iter()
+            .position(|decay| *decay == kernel)
+            .unwrap_or(1);
+        self.tick_ns = setup.tick_ns() + setup.late_ns;
+        // States begin with epoch 0: what was never met is void.
+        self.epoch = 1;
+        self.since = setup.start_ns;
+        self.idle = vec![State::unknown(1, setup.start_ns); setup.factors.len()];
+        self.setup = Some(setup.clone());
+    }
+
+    /// A task's state, as it is after the last loss. A task that is first met at `now` was not seen to wake before.
+    #[inline]
+    fn task(&mut self, task: TaskId, now: i64) -> Option<&mut State> {
+        let place = task.0 as usize;
+        if place >= self.tasks.len() {
+            let void = State::unknown(0, i64::MIN);
+            self.tasks.resize(place + 1, void);
+        }
+        let (epoch, since) = (self.epoch, self.since);
+        let forks = self
+            .setup
+            .as_ref()
+            .is_some_and(|setup| setup.forks_recorded);
+        let state = self.tasks.get_mut(place)?;
+        if state.epoch != epoch {
+            // Without fork events it may be a child whose counters are its parent's, however fresh those are.
+            *state = State::unknown(epoch, if forks { since } else { now });
+        }
+        Some(state)
+    }
+
+    fn fork(&mut self, parent: Option<TaskId>, child: TaskId, now: i64) {
+        let since = self.since;
+        let state = parent.and_then(|parent| self.task(parent, now).copied());
+        let mut inherited = state.unwrap_or(State::unknown(self.epoch, since));
+        if let Some(parent) = parent.filter(|_| inherited.woke_lately(now)) {
+            let flips = self.recent.flips_of(parent, now);
+            inherited.go_back(now.saturating_sub(COPY_NS), flips);
+        }
+        if let Some(child) = self.task(child, now) {
+            *child = inherited;
+        }
+    }
+
+    fn forget(&mut self, task: TaskId, now: i64) {
+        let unknown = State::unknown(self.epoch, now);
+        if let Some(state) = self.task(task, now) {
+            *state = unknown;
+        }
+    }
+
+    fn lose(&mut self, cpu: usize, until_ns: i64, elsewhere: &[TaskId]) {
+        let (before, epoch) = (self.epoch, self.epoch.wrapping_add(1).max(1));
+        self.epoch = epoch;
+        self.since = self.since.max(until_ns);
+        for task in elsewhere {
+            let state = self.tasks.get_mut(task.0 as usize);
+            if let Some(state) = state.filter(|state| state.epoch == before) {
+                state.epoch = epoch;
+            }
+        }
+        if let Some(idle) = self.idle.get_mut(cpu) {
+            *idle = State::unknown(0, until_ns);
+        }
+    }
+
+    fn wake(&mut self, wake: &FlipWake) -> Option<FlipRow> {
+        let (now, tick_ns) = (wake.waking_ns, self.tick_ns);
+        let kernel = *DECAYS.get(self.kernel)?;
+        let mut unknown = State::unknown(self.epoch, now);
+        let waker = match wake.waker {
+            Charged::Task(task) => self.task(task, now)?,
+            Charged::Idle(cpu) => self.idle.get_mut(cpu).unwrap_or(&mut unknown),
+            Charged::Unknown => &mut unknown,
+        };
+        let mut flip = waker.flips_to(wake.wakee.0);
+        if !wake.sure && flip == Flip::Yes {
+            flip = Flip::Perhaps;
+        }
+        let counted = Wake {
+            now,
+            // What decays after a probe is told apart from what did before and passed its test.
+            before: if waker.shown { i64::MAX } else { waker.woke_ns },
+            tick_ns,
+            flip,
+            sure: wake.sure,
+        };
+        waker.woke_ns = now;
+        waker.woke_in_task = wake.in_task;
+        waker.shown = false;
+        for (track, decay) in waker.tracks.iter_mut().zip(DECAYS) {
+            track.wake(decay, counted);
+        }
+        waker.free.wake(kernel, counted);
+        waker.note_wakee(wake.wakee.0, wake.sure);
+        let of_waker = Known::of(waker);
+        if let (Charged::Task(task), Flip::Yes | Flip::Perhaps) = (wake.waker, flip) {
+            self.recent.note(task, now, wake.in_task);
+        }
+        let check = self.observe(wake);
+        let of_wakee = Known::of(self.task(wake.wakee, now)?);
+        self.row(wake, flip, [of_waker, of_wakee], check)
+    }
+
+    /// Takes in what a probe shows of the wakee.
+    fn observe(&mut self, wake: &FlipWake) -> Check {
+        let Some(value) = wake.probed else {
+            return Check::default();
+        };
+        let kernel = self.kernel;
+        let likeness = self.likeness;
+        let Some(wakee) = self.task(wake.wakee, wake.waking_ns) else {
+            return Check::default();
+        };
+        let mut check = Check::default();
+        if wakee.anchored {
+            let followed = wakee.tracks.get(kernel).map_or(Span::UNKNOWN, Track::span);
+            check = Check {
+                inside: Some(followed.contains(value)),
+                narrow: Some(followed.width() <= 1),
+                free_inside: Some(wakee.free.span().contains(value)),
+            };
+        } else if let Some(own) = likeness.get(kernel) {
+            wakee.free.observe(value, *own);
+        }
+        wakee.take_in(value, &likeness);
+        check
+    }
+
+    /// The kernel showed a value outside of any wakeup of the task.
+    fn show(&mut self, task: TaskId, parent: Option<TaskId>, value: u32, now: i64) {
+        let likeness = self.likeness;
+        let Some(own) = likeness.get(self.kernel).copied() else {
+            return;
+        };
+        let is_born = parent.is_some();
+        // A child's value is that of its parent, unless that has woken another since it was copied.
+        let parent = parent.and_then(|parent| self.task(parent, now));
+        if let Some(parent) = parent.filter(|parent| !parent.woke_lately(now)) {
+            parent.take_in(value, &likeness);
+        }
+        let Some(state) = self.task(task, now) else {
+            return;
+        };
+        if !state.anchored || is_born {
+            state.free.observe(value, own);
+        }
+        state.take_in(value, &likeness);
+    }
+
+    fn row(
+        &self,
+        wake: &FlipWake,
+        flip: Flip,
+        [waker, wakee]: [Known; 2],
+        check: Check,
+    ) -> Option<FlipRow> {
+        let setup = self.setup.as_ref()?;
+        let factor = setup.factors.get(wake.waker_cpu).copied().flatten();
+        let decide = |policy: FlipPolicy, factor: Option<u32>| -> Option<Decision> {
+            let asked = match policy.rule() {
+                super::Rule::Old => wake.asked.old,
+                super::Rule::New => wake.asked.new,
+            };
+            let track = policy.decay() as usize;
+            let (of_waker, of_wakee) = (*waker.spans.get(track)?, *wakee.spans.get(track)?);
+            let narrow = *waker.narrow.get(track)? && *wakee.narrow.get(track)?;
+            let factor = factor.filter(|_| asked)?;
+            Some(policy.rule().decide(of_waker, of_wakee, factor, narrow))
+        };
+        let kernel = setup.kernel;
+        let of = |spans: &[Span; 3]| spans.get(self.kernel).copied().unwrap_or(Span::UNKNOWN);
+        Some(FlipRow {
+            waking_ns: wake.waking_ns,
+            waker: match wake.waker {
+                Charged::Task(task) => Some(task),
+                Charged::Idle(_) | Charged::Unknown => None,
+            },
+            waker_cpu: wake.waker_cpu_id,
+            wakee: wake.wakee,
+            chosen_cpu: wake.chosen_cpu,
+            sure: wake.sure,
+            flipped: match flip {
+                Flip::No => Some(false),
+                Flip::Yes => Some(true),
+                Flip::Perhaps => None,
+            },
+            factor,
+            decisions: FlipPolicy::SIX.map(|policy| decide(policy, factor)),
+            kernel: decide(kernel, factor),
+            halved: decide(kernel, factor.map(|factor| (factor / 2).max(1))),
+            doubled: decide(kernel, factor.map(|factor| factor.saturating_mul(2))),
+            waker_flips: of(&waker.spans),
+            wakee_flips: of(&wakee.spans),
+            probed: wake.probed,
+            probe_inside: check.inside,
+            probe_narrow: check.narrow,
+            free_inside: check.free_inside,
+            pulled: wake.pulled,
+            in_window: wake.in_window,
+        })
+    }
+}
+
+/// The latest flips of all tasks.
+#[derive(Debug, Default, Clone, PartialEq)]
+struct Recent(VecDeque<(TaskId, i64, bool)>);
+
+/// Most flips that are remembered.
+const RECENT: usize = 1024;
+
+impl Recent {
+    #[inline]
+    fn note(&mut self, task: TaskId, now: i64, in_task: bool) {
+        if self.0.len() >= RECENT {
+            self.0.pop_front();
+        }
+        self.0.push_back((task, now, in_task));
+    }
+
+    /// How many flips of a task a fork that ends now may have seen in its parent after it copied the counters.
+    fn flips_of(&self, task: TaskId, now: i64) -> u32 {
+        let since = now.saturating_sub(COPY_NS);
+        if self.0.len() >= RECENT && self.0.front().is_some_and(|(_, ts, _)| *ts > since) {
+            return u32::MAX;
+        }
+        let within = |in_task: bool| if in_task { CALL_NS } else { COPY_NS };
+        let recent = self.0.iter().rev().take_while(|(_, ts, _)| *ts >= since);
+        let own = recent
+            .filter(|(of, ts, in_task)| *of == task && now.saturating_sub(*ts) <= within(*in_task));
+        own.count() as u32
+    }
+}
+
+/// What decisions go by.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    spans: [Span; 3],
+    narrow: [bool; 3],
+}
+
+impl Known {
+    fn of(state: &State) -> Self {
+        Self {
+            spans: state.tracks.map(|track| track.span()),
+            narrow: state.tracks.map(|track| track.narrow()),
+        }
+    }
+}
