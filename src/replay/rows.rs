@@ -1,8 +1,8 @@
 //! What the replay emits: one struct for each table, times in nanoseconds on the trace's clock.
 
 use super::words::{
-    Class, FlushReason, IpiFate, IpiKind, IpiRoad, Mark, MigrationKind, Origin, Pair, Path, Verdict,
-    Waker,
+    Class, FlushReason, IpiFate, IpiKind, IpiRoad, Mark, MigrationKind, Origin, Pair, Path,
+    Verdict, Waker,
 };
 use crate::topology::Distance;
 use ttwu_parsers::event::Comm;

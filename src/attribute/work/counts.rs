@@ -162,9 +162,8 @@ fn ipis(scope: &Scope, within: &(dyn Fn(i64) -> bool + Sync)) -> PolarsResult<u6
         |(count, (stamps, roads)), block| {
             let sends = block.times("ts_ns", stamps)?.iter();
             let sends = sends.zip(block.codes("road", roads)?);
-            let sent = sends.filter(|(ts, road)| {
-                within(**ts) && **road == IpiRoad::Interrupt.code()
-            });
+            let sent =
+                sends.filter(|(ts, road)| within(**ts) && **road == IpiRoad::Interrupt.code());
             *count += sent.count() as u64;
             Ok(())
         },
