@@ -111,7 +111,7 @@ fn masks_are_read_whole_or_not_at_all() {
 #[test]
 fn other_probes_of_the_recorder_are_counted_by_name() {
     let fields = [("u64 start", 8, 8), ("u64 end", 16, 8)];
-    let decoder = Decoder::new(&[probe("ttwu_1_2", "tlb", &fields)], Endian::Little, 8);
+    let decoder = Decoder::new(&[probe("ttwu_1_2", "later", &fields)], Endian::Little, 8);
     let event = decoder.decode_any(&record(&[]), &SEEN).unwrap();
     assert_eq!(event.payload, Payload::Other);
     assert_eq!(
@@ -119,7 +119,7 @@ fn other_probes_of_the_recorder_are_counted_by_name() {
             decoder.types()[0].system.as_str(),
             decoder.types()[0].name.as_str()
         ),
-        ("ttwu", "tlb")
+        ("ttwu", "later")
     );
 }
 
@@ -149,4 +149,32 @@ fn moves_by_numa_balancing_name_their_tasks() {
         &[("int src_pid", 16, 4), ("int dst_pid", 20, 4)],
     );
     assert_eq!(stuck, Payload::Other);
+}
+
+/// As Linux 6.12 laid the probe out: the flush of a huge page, and that of all addresses.
+#[test]
+fn ranges_to_be_flushed_are_read() {
+    let fields = [
+        ("unsigned long __probe_ip", 8, 8),
+        ("u64 start", 16, 8),
+        ("u64 end", 24, 8),
+        ("u32 shift", 32, 4),
+        ("u8 freed", 36, 1),
+    ];
+    let range = |fields: &[_], start: u64, end: u64| {
+        let mut record = vec![7, 0, 0, 0, 9, 0, 0, 0];
+        record.extend([0; 8]);
+        record.extend(start.to_le_bytes());
+        record.extend(end.to_le_bytes());
+        record.extend([21, 0, 0, 0, 1, 0, 0, 0]);
+        let decoder = Decoder::new(&[probe("ttwu_1_2", "tlb", fields)], Endian::Little, 8);
+        decoder.decode_any(&record, &SEEN).unwrap().payload
+    };
+    let of = |start, end, shift| Payload::FlushRange { start, end, shift };
+    let (start, end) = (0x7f12_0000_0000, 0x7f12_0020_0000);
+    assert_eq!(range(&fields, start, end), of(start, end, 21));
+    assert_eq!(range(&fields, 0, u64::MAX), of(0, u64::MAX, 21));
+    // A kernel that does not let the shift be fetched; and one without the end.
+    assert_eq!(range(&fields[..3], start, end), of(start, end, 0));
+    assert_eq!(range(&fields[..2], start, end), Payload::Other);
 }

@@ -2,16 +2,15 @@
 
 use super::{Done, measure};
 use crate::attribute::answer::{Known, Readings, Throughput};
-use crate::attribute::testing::{Rig, cpu, task, wakeup};
+use crate::attribute::testing::{Rig, cpu, ipi, task, wakeup};
 use crate::attribute::throughput::throughput;
 use crate::attribute::{AnswerError, Selection, ledger};
 use crate::replay::ledger::Window;
 use crate::replay::rows::{IpiRow, LostRow, Sink, SliceRow, TaskId, TaskRow, UnitRow, WakeupRow};
 use crate::replay::survey::CpuSurvey;
 use crate::replay::units::Work;
-use crate::replay::words::{IpiKind, Mark, Waker};
+use crate::replay::words::{IpiKind, IpiRoad, Mark, Waker};
 use crate::tables::Builders;
-use crate::topology::Distance;
 use ttwu_parsers::print_fmt::PrevState;
 use ttwu_parsers::watch::Watch;
 
