@@ -1,7 +1,8 @@
 //! What the replay emits: one struct for each table, times in nanoseconds on the trace's clock.
 
 use super::words::{
-    Class, Confidence, IpiKind, Mark, MigrationCause, MigrationKind, Origin, Pair, Path, Verdict, Waker,
+    Class, Confidence, IpiKind, Mark, MigrationCause, MigrationKind, Origin, Pair, Path, Verdict,
+    Waker,
 };
 use crate::topology::Distance;
 use ttwu_parsers::event::Comm;

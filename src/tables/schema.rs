@@ -8,8 +8,8 @@ use crate::replay::rows::{
     WaitRow, WakeupRow,
 };
 use crate::replay::words::{
-    Class, Confidence, IpiKind, LedgerRow, Mark, MigrationCause, MigrationKind, Origin, Path, Reading,
-    Verdict, Waker,
+    Class, Confidence, IpiKind, LedgerRow, Mark, MigrationCause, MigrationKind, Origin, Path,
+    Reading, Verdict, Waker,
 };
 use crate::topology::Distance;
 use ttwu_parsers::print_fmt::PrevState;
