@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 use super::AnswerError;
 use super::answer::{Known, Ledger, Readings, TaskUnits, Throughput, UnitSpan};
 use super::ledger::of_reading;
+use super::path::critical_path;
 use super::scope::{Scope, is_member, members};
 use super::work::{self, Done};
 
@@ -70,6 +71,7 @@ fn facts_of(scope: &Scope, ledger: &Ledger, done: Done) -> PolarsResult<Known<Th
             Known::Value(_) => Known::Value(by_task.collect()),
             Known::Unknown { unknown } => Known::Unknown { unknown },
         },
+        critical: critical_path(scope, &done.span)?,
         notes: done.notes,
     }))
 }

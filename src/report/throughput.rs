@@ -101,6 +101,7 @@ mod tests {
             tasks: vec!["lab-waker".to_owned(), "lab-wakee".to_owned()],
             by_task: Known::unknown("nobody"),
             notes: Vec::new(),
+            critical: crate::report::sample::path(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Known, Readings};
+use super::{Known, PathFacts, Readings};
 
 /// Units per second, and what the machine did for each.
 #[derive(Debug, Clone, Serialize)]
@@ -34,6 +34,9 @@ pub struct Throughput {
     pub by_task: Known<Vec<TaskUnits>>,
     /// What the figures rest on, each a full sentence.
     pub notes: Vec<String>,
+    /// What the time of the span went into.
+    #[serde(flatten)]
+    pub critical: PathFacts,
 }
 
 /// From the first unit's start to the last one's end.
