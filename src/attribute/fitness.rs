@@ -162,20 +162,19 @@ fn cross_llc(facts: &Facts, crossing: Option<&CrossLlc>, coverage: f64) -> Fit {
     match facts.topology().llcs().map_or(0, <[_]>::len) {
         0 | 1 => fit("no", "the machine has one LLC: no wakeup crosses", coverage),
         llcs => {
-            let (costs, measured) = measured_costs(crossing);
-            let why = format!("wakeups between {llcs} LLCs are known, and {costs}");
-            match measured {
-                true => by_coverage(why, coverage),
-                false => fit("partly", why, coverage),
-            }
+            let costs = measured_costs(crossing);
+            by_coverage(
+                format!("wakeups between {llcs} LLCs are known, and {costs}"),
+                coverage,
+            )
         }
     }
 }
 
-/// Which of the costs of crossing can be told of, in words, and whether any.
-fn measured_costs(crossing: Option<&CrossLlc>) -> (String, bool) {
+/// Which of the costs of crossing can be told of, in words.
+fn measured_costs(crossing: Option<&CrossLlc>) -> String {
     let Some(crossing) = crossing else {
-        return ("nothing of what they cost".to_owned(), false);
+        return "nothing of what they cost".to_owned();
     };
     let costs = [
         ("transit", &crossing.transit, &crossing.basis.transit),
@@ -190,8 +189,7 @@ fn measured_costs(crossing: Option<&CrossLlc>) -> (String, bool) {
         Known::Value(_) => format!("{name} of {:.1} % of them", basis.coverage * 100.0),
         Known::Unknown { .. } => format!("{name} not measurable"),
     });
-    let any = costs.iter().any(|(_, total, _)| total.value().is_some());
-    (format!("of their cost {}", told.join(", ")), any)
+    format!("of their cost {}", told.join(", "))
 }
 
 fn flips(facts: &Facts, coverage: f64) -> Fit {
