@@ -159,7 +159,8 @@ mod tests {
         let mut counting = Counting::default();
         counting.read(0, &reading(100, 10));
         counting.read(1, &reading(1000, 500));
-        [0, 1].map(|cpu| counting.switched(cpu));
+        counting.switched(0);
+        counting.switched(1);
         counting.woken(TASK);
         counting.read(0, &reading(130, 30));
         counting.ran(0, TASK);

@@ -1,7 +1,7 @@
 //! What wakeups across LLCs cost, in a few lines.
 
 use super::table::{Column, Lines};
-use super::units::{counted, duration, percent};
+use super::units::{duration, percent, short_count};
 use crate::attribute::answer::{CrossLlc, CrossLlcBasis, CrossLlcMeasure, Estimate, Known};
 
 /// Columns of the text behind a cost's name.
@@ -41,13 +41,13 @@ fn cost(total: &Known<Estimate>, basis: &CrossLlcBasis) -> String {
 }
 
 fn unknown(basis: &CrossLlcBasis) -> String {
-    let crossing = counted(basis.crossing, "wakeup");
+    let crossing = short_count(basis.crossing);
     match (basis.crossing, basis.always_crossing) {
         (0, _) => "not measurable here: no wakeup crosses".to_owned(),
         (all, always) if all == always => {
-            format!("not measurable here: all {crossing} cross; compare two runs")
+            format!("not measurable here: all {crossing} cross, compare two runs")
         }
-        _ => format!("not measurable here: of {crossing} across too few, or no difference"),
+        _ => format!("not measurable here ({crossing} cross): too few, or no difference"),
     }
 }
 
@@ -92,7 +92,7 @@ mod tests {
             transfer: Known::unknown("why"),
             basis: CrossLlcBases {
                 transit: basis(5, 0, CrossLlcMeasure::CyclesPerInstruction),
-                cold_cache: basis(u64::MAX, u64::MAX, time),
+                cold_cache: basis(12_345_678, 12_345_678, time),
                 transfer: basis(12_345_678, 1, time),
             },
         };
@@ -108,7 +108,10 @@ mod tests {
         let shown = "transit     -123.5 s [-123.5 s, 9999.5 s], covers >99.9 %, by counters";
         assert_eq!(lines[1].trim(), shown);
         assert!(lines[2].contains("compare two runs"), "{plain}");
-        assert!(lines[3].contains("12,345,678 wakeups"), "{plain}");
+        assert!(
+            lines[3].ends_with("(12.3M cross): too few, or no difference"),
+            "{plain}"
+        );
         let mut out = String::new();
         push(&Known::unknown("no topology"), &mut out);
         assert!(out.is_empty());

@@ -170,7 +170,7 @@ fn pairs_of_the_lab_live_where_they_were_pinned() {
     let alone = ran.clone().rev();
     let alone = alone.take_while(|w| w.llc_share.values().eq([&1.0]));
     let (alone, ran) = (alone.count(), ran.count());
-    assert!(ran > 30 && ran - alone <= 3, "{alone} of {ran}");
+    assert!(ran > 30 && alone * 10 >= ran * 9, "{alone} of {ran}");
     assert_eq!(residency.preferred_changes, 0);
 }
 

@@ -198,6 +198,7 @@ impl Source<'_> {
             pid: thread,
             tgid: process,
             flags: ContextFlags::default(),
+            watched: false,
             type_index: NO_TYPE,
             watched: false,
             payload: Payload::Counters(self.counting.read(self.events, &group)?),

@@ -117,19 +117,16 @@ fn missed_idle(on: &Evidence, coverage: f64, ledger: &Ledger, scope: &Scope) -> 
 fn cross_llc(on: &Evidence, crossing: Option<&CrossLlc>, coverage: f64) -> Fit {
     let mut judged = rules::cross_llc(on);
     if judged.word == Word::Yes {
-        let (costs, measured) = measured_costs(crossing);
+        let costs = measured_costs(crossing);
         judged.why = format!("{}, and {costs}", judged.why);
-        if !measured {
-            judged.word = Word::Partly;
-        }
     }
     covered(judged, coverage)
 }
 
-/// Which of the costs of crossing can be told of, in words, and whether any.
-fn measured_costs(crossing: Option<&CrossLlc>) -> (String, bool) {
+/// Which of the costs of crossing can be told of, in words.
+fn measured_costs(crossing: Option<&CrossLlc>) -> String {
     let Some(crossing) = crossing else {
-        return ("nothing of what they cost".to_owned(), false);
+        return "nothing of what they cost".to_owned();
     };
     let costs = [
         ("transit", &crossing.transit, &crossing.basis.transit),
@@ -144,8 +141,7 @@ fn measured_costs(crossing: Option<&CrossLlc>) -> (String, bool) {
         Known::Value(_) => format!("{name} of {:.1} % of them", basis.coverage * 100.0),
         Known::Unknown { .. } => format!("{name} not measurable"),
     });
-    let any = costs.iter().any(|(_, total, _)| total.value().is_some());
-    (format!("of their cost {}", told.join(", ")), any)
+    format!("of their cost {}", told.join(", "))
 }
 
 /// The counters are known where probes show them, and after so many seconds that what was before does not matter.
