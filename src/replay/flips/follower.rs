@@ -34,24 +34,26 @@ struct State {
     woke_in_task: bool,
     /// A probe has shown its flips since.
     shown: bool,
-    /// By decay. The kernel's own takes in every value that probes show.
-    tracks: [Track; 3],
+    /// *zero* and *halve*, and *loop*. They take in every value that probes show.
+    both: Track<2>,
+    looped: Track<1>,
     /// The kernel's decay, set by the first probed value alone: the replay is checked against the later ones.
-    free: Track,
+    free: Track<1>,
     /// Whether a probe has shown a value.
     anchored: bool,
 }
 
 impl State {
-    fn unknown(epoch: u32, since: i64) -> Self {
+    fn unknown(kernel: Decay, epoch: u32, since: i64) -> Self {
         Self {
             epoch,
             last: [ANYONE; 2],
             woke_ns: i64::MIN,
             woke_in_task: true,
             shown: false,
-            tracks: [Track::unknown(since); 3],
-            free: Track::unknown(since),
+            both: Track::unknown([Decay::Zero, Decay::Halve], since),
+            looped: Track::unknown([Decay::Loop], since),
+            free: Track::unknown([kernel], since),
             anchored: false,
         }
     }
@@ -68,13 +70,24 @@ impl State {
         }
     }
 
+    /// What the counters may be, by decay.
+    fn spans(&self) -> [Span; 3] {
+        let ([zero, halve], [looped]) = (self.both.spans(), self.looped.spans());
+        [zero, halve, looped]
+    }
+
+    fn narrow(&self) -> [bool; 3] {
+        let ([zero, halve], [looped]) = (self.both.narrow(), self.looped.narrow());
+        [zero, halve, looped]
+    }
+
     /// The kernel's own counter has this value.
     fn take_in(&mut self, value: u32, likeness: &[Likeness; 3]) {
         self.anchored = true;
         self.shown = true;
-        for (track, likeness) in self.tracks.iter_mut().zip(likeness) {
-            track.observe(value, *likeness);
-        }
+        let [zero, halve, looped] = *likeness;
+        self.both.observe(value, [zero, halve]);
+        self.looped.observe(value, [looped]);
     }
 
     /// Whether it woke another so short a time before `now` that a fork which ends then may have begun before.
@@ -85,11 +98,9 @@ impl State {
 
     /// What it may have been at some time since then: up to `flips` of its flips came later.
     fn go_back(&mut self, since: i64, flips: u32) {
-        for (track, decay) in self.tracks.iter_mut().zip(DECAYS) {
-            track.go_back(decay, since, flips);
-        }
-        // The kernel's decay is one of these two: this allows for either.
-        self.free.go_back(Decay::Zero, since, flips);
+        self.both.go_back(since, flips);
+        self.looped.go_back(since, flips);
+        self.free.go_back(since, flips);
         if flips > 0 {
             self.last = [ANYONE; 2];
         }
@@ -119,14 +130,14 @@ struct Check {
 }
 
 /// Follows all tasks' flips.
-#[derive(Debug, Default, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Follower {
     setup: Option<Arc<Setup>>,
     /// A tick, and by how much it may come late.
     tick_ns: i64,
-    /// How each track relates to the kernel's.
+    /// What each decay's counter is to the kernel's.
     likeness: [Likeness; 3],
-    kernel: usize,
+    kernel: Decay,
     tasks: Vec<State>,
     /// Idle tasks, by dense number of their CPU.
     idle: Vec<State>,
@@ -134,6 +145,23 @@ pub struct Follower {
     /// The latest instant up to which events were missing; the trace's start if none were.
     since: i64,
     recent: Recent,
+}
+
+impl Default for Follower {
+    fn default() -> Self {
+        let kernel = Decay::Halve;
+        Self {
+            setup: None,
+            tick_ns: 0,
+            likeness: DECAYS.map(|decay| Likeness::of(decay, kernel)),
+            kernel,
+            tasks: Vec::new(),
+            idle: Vec::new(),
+            epoch: 1,
+            since: i64::MIN,
+            recent: Recent::default(),
+        }
+    }
 }
 
 impl Follower {
@@ -162,24 +190,21 @@ impl Follower {
     fn begin(&mut self, setup: &Arc<Setup>) {
         let kernel = setup.kernel.decay();
         self.likeness = DECAYS.map(|decay| Likeness::of(decay, kernel));
-        self.kernel = DECAYS
-            .iter()
-            .position(|decay| *decay == kernel)
-            .unwrap_or(1);
+        self.kernel = kernel;
         self.tick_ns = setup.tick_ns() + setup.late_ns;
         // States begin with epoch 0: what was never met is void.
         self.epoch = 1;
         self.since = setup.start_ns;
-        self.idle = vec![State::unknown(1, setup.start_ns); setup.factors.len()];
+        self.idle = vec![State::unknown(kernel, 1, setup.start_ns); setup.factors.len()];
         self.setup = Some(setup.clone());
     }
 
     /// A task's state, as it is after the last loss. A task that is first met at `now` was not seen to wake before.
     #[inline]
     fn task(&mut self, task: TaskId, now: i64) -> Option<&mut State> {
-        let place = task.0 as usize;
+        let (kernel, place) = (self.kernel, task.0 as usize);
         if place >= self.tasks.len() {
-            let void = State::unknown(0, i64::MIN);
+            let void = State::unknown(kernel, 0, i64::MIN);
             self.tasks.resize(place + 1, void);
         }
         let (epoch, since) = (self.epoch, self.since);
@@ -190,7 +215,7 @@ impl Follower {
         let state = self.tasks.get_mut(place)?;
         if state.epoch != epoch {
             // Without fork events it may be a child whose counters are its parent's, however fresh those are.
-            *state = State::unknown(epoch, if forks { since } else { now });
+            *state = State::unknown(kernel, epoch, if forks { since } else { now });
         }
         Some(state)
     }
@@ -198,7 +223,7 @@ impl Follower {
     fn fork(&mut self, parent: Option<TaskId>, child: TaskId, now: i64) {
         let since = self.since;
         let state = parent.and_then(|parent| self.task(parent, now).copied());
-        let mut inherited = state.unwrap_or(State::unknown(self.epoch, since));
+        let mut inherited = state.unwrap_or(State::unknown(self.kernel, self.epoch, since));
         if let Some(parent) = parent.filter(|_| inherited.woke_lately(now)) {
             let flips = self.recent.flips_of(parent, now);
             inherited.go_back(now.saturating_sub(COPY_NS), flips);
@@ -209,7 +234,7 @@ impl Follower {
     }
 
     fn forget(&mut self, task: TaskId, now: i64) {
-        let unknown = State::unknown(self.epoch, now);
+        let unknown = State::unknown(self.kernel, self.epoch, now);
         if let Some(state) = self.task(task, now) {
             *state = unknown;
         }
@@ -226,14 +251,13 @@ impl Follower {
             }
         }
         if let Some(idle) = self.idle.get_mut(cpu) {
-            *idle = State::unknown(0, until_ns);
+            *idle = State::unknown(self.kernel, 0, until_ns);
         }
     }
 
     fn wake(&mut self, wake: &FlipWake) -> Option<FlipRow> {
         let (now, tick_ns) = (wake.waking_ns, self.tick_ns);
-        let kernel = *DECAYS.get(self.kernel)?;
-        let mut unknown = State::unknown(self.epoch, now);
+        let mut unknown = State::unknown(self.kernel, self.epoch, now);
         let waker = match wake.waker {
             Charged::Task(task) => self.task(task, now)?,
             Charged::Idle(cpu) => self.idle.get_mut(cpu).unwrap_or(&mut unknown),
@@ -254,10 +278,9 @@ impl Follower {
         waker.woke_ns = now;
         waker.woke_in_task = wake.in_task;
         waker.shown = false;
-        for (track, decay) in waker.tracks.iter_mut().zip(DECAYS) {
-            track.wake(decay, counted);
-        }
-        waker.free.wake(kernel, counted);
+        waker.both.wake(counted);
+        waker.looped.wake(counted);
+        waker.free.wake(counted);
         waker.note_wakee(wake.wakee.0, wake.sure);
         let of_waker = Known::of(waker);
         if let (Charged::Task(task), Flip::Yes | Flip::Perhaps) = (wake.waker, flip) {
@@ -280,14 +303,14 @@ impl Follower {
         };
         let mut check = Check::default();
         if wakee.anchored {
-            let followed = wakee.tracks.get(kernel).map_or(Span::UNKNOWN, Track::span);
+            let followed = wakee.spans()[kernel as usize];
             check = Check {
                 inside: Some(followed.contains(value)),
                 narrow: Some(followed.width() <= 1),
-                free_inside: Some(wakee.free.span().contains(value)),
+                free_inside: Some(wakee.free.spans().iter().all(|span| span.contains(value))),
             };
-        } else if let Some(own) = likeness.get(kernel) {
-            wakee.free.observe(value, *own);
+        } else {
+            wakee.free.observe(value, [Likeness::Equal]);
         }
         wakee.take_in(value, &likeness);
         check
@@ -296,9 +319,6 @@ impl Follower {
     /// The kernel showed a value outside of any wakeup of the task.
     fn show(&mut self, task: TaskId, parent: Option<TaskId>, value: u32, now: i64) {
         let likeness = self.likeness;
-        let Some(own) = likeness.get(self.kernel).copied() else {
-            return;
-        };
         let is_born = parent.is_some();
         // A child's value is that of its parent, unless that has woken another since it was copied.
         let parent = parent.and_then(|parent| self.task(parent, now));
@@ -309,7 +329,7 @@ impl Follower {
             return;
         };
         if !state.anchored || is_born {
-            state.free.observe(value, own);
+            state.free.observe(value, [Likeness::Equal]);
         }
         state.take_in(value, &likeness);
     }
@@ -335,7 +355,7 @@ impl Follower {
             Some(policy.rule().decide(of_waker, of_wakee, factor, narrow))
         };
         let kernel = setup.kernel;
-        let of = |spans: &[Span; 3]| spans.get(self.kernel).copied().unwrap_or(Span::UNKNOWN);
+        let of = |spans: &[Span; 3]| spans[self.kernel as usize];
         Some(FlipRow {
             waking_ns: wake.waking_ns,
             waker: match wake.waker {
@@ -408,8 +428,8 @@ struct Known {
 impl Known {
     fn of(state: &State) -> Self {
         Self {
-            spans: state.tracks.map(|track| track.span()),
-            narrow: state.tracks.map(|track| track.narrow()),
+            spans: state.spans(),
+            narrow: state.narrow(),
         }
     }
 }

@@ -43,6 +43,15 @@ impl Span {
         }
     }
 
+    /// What both hold; its ends are in the wrong order if that is nothing.
+    #[inline]
+    pub fn meet(self, other: Self) -> Self {
+        Self {
+            lo: self.lo.max(other.lo),
+            hi: self.hi.min(other.hi),
+        }
+    }
+
     /// After `least` to `most` further flips.
     #[inline]
     pub fn plus(self, least: u32, most: u32) -> Self {

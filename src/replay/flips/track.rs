@@ -29,85 +29,126 @@ const LONG_BITS: i64 = 64;
 /// Most guesses kept of one counter; beyond that the two that are most alike are merged.
 const GUESSES: usize = 8;
 
-/// One of the things that a counter may be.
+/// One of the things that counters which decay at the same times may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Guess {
-    /// When it last decayed (`wakee_flip_decay_ts`): from and to, in nanoseconds of the trace.
+struct Guess<const N: usize> {
+    /// When they last decayed (`wakee_flip_decay_ts`): from and to, in nanoseconds of the trace.
     ts: (i64, i64),
-    flips: Span,
-    /// How often it decayed since the trace began; at most this is 2.
-    decays: u8,
+    flips: [Span; N],
+    past: Past,
 }
 
-impl Guess {
+/// How counters decayed since the trace began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Past {
+    Never,
+    /// At one wakeup, a second having passed.
+    Once,
+    /// At one wakeup, several seconds having passed: *loop* halves more than once then.
+    AtOnce,
+    More,
+}
+
+impl Past {
+    fn then(self, seconds: i64) -> Self {
+        match (self, seconds) {
+            (past, 0) => past,
+            (Past::Never, 1) => Past::Once,
+            (Past::Never, _) => Past::AtOnce,
+            _ => Past::More,
+        }
+    }
+}
+
+impl<const N: usize> Guess<N> {
     fn merged(self, other: Self) -> Self {
+        let pairs = std::array::from_fn(|at| self.flips[at].hull(other.flips[at]));
         Self {
             ts: (self.ts.0.min(other.ts.0), self.ts.1.max(other.ts.1)),
-            flips: self.flips.hull(other.flips),
-            decays: self.decays.max(other.decays),
+            flips: pairs,
+            past: self.past.max(other.past),
         }
+    }
+
+    fn width(&self) -> u32 {
+        self.flips
+            .iter()
+            .map(|span| span.width())
+            .max()
+            .unwrap_or(0)
     }
 
     /// Whether another guess of a decay that may have come at any of several wakeups is worth no place of its own: exact
     /// values are kept apart, since a probe tells which was right.
     fn goes_on_as(&self, new: &Self) -> bool {
-        let inexact = self.flips.width() > 1 || new.flips.width() > 1;
-        self.decays == new.decays && (inexact || self.flips == new.flips)
+        let inexact = self.width() > 1 || new.width() > 1;
+        self.past == new.past && (inexact || self.flips == new.flips)
     }
 
     /// How much less a merged guess says: values first, then time.
     fn merging_costs(self, other: Self) -> (u32, i64) {
         let merged = self.merged(other);
-        let wider = self.flips.width().max(other.flips.width());
+        let wider = self.width().max(other.width());
         let [mine, theirs, all] = [self, other, merged].map(|of| of.ts.1.saturating_sub(of.ts.0));
         let gap = all.saturating_sub(mine).saturating_sub(theirs);
-        (merged.flips.width().saturating_sub(wider), gap)
+        (merged.width().saturating_sub(wider), gap)
     }
 }
 
-/// How a counter relates to one that the kernel showed, if both were alike when the trace began.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Likeness {
-    /// They are equal until this one has decayed more often than this.
-    pub decays: u8,
-    /// This one is never above the other.
-    pub below: bool,
-    /// This one is never below the other.
-    pub above: bool,
+/// What the kernel's own counter says of another that was its like when the trace began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Likeness {
+    Equal,
+    /// Equal until the first decay, and never above after it: *zero*, if the kernel halves.
+    ZeroOfHalve,
+    /// Equal until the first decay, and never below after it: *halve*, if the kernel clears.
+    HalveOfZero,
+    /// Equal until the first decay. Equal after it too if one second had passed, else not above: *loop* decays for the
+    /// second time no later than *halve*.
+    LoopOfHalve,
+    /// Equal until the first decay.
+    LoopOfZero,
 }
 
 impl Likeness {
-    /// How a counter under `policy` relates to one under the kernel's own decay. Both decay for the first time at the
-    /// same wakeup. *halve* and *loop* do the same then if a single second passed, but *loop* sets its time to another
-    /// instant. *zero* sets it as *halve* does, so it is never above it.
+    /// What a counter is to the kernel's. Of all decays the first is at the same wakeup.
     pub fn of(policy: Decay, kernel: Decay) -> Self {
-        let (decays, below, above) = match (policy, kernel) {
-            (Decay::Zero, Decay::Zero)
-            | (Decay::Halve, Decay::Halve)
-            | (Decay::Loop, Decay::Loop) => (u8::MAX, false, false),
-            (Decay::Loop, Decay::Halve) => (1, false, false),
-            (Decay::Zero, Decay::Halve) => (0, true, false),
-            (Decay::Halve, Decay::Zero) => (0, false, true),
-            (Decay::Zero | Decay::Halve, Decay::Loop) | (Decay::Loop, Decay::Zero) => {
-                (0, false, false)
-            }
-        };
-        Self {
-            decays,
-            below,
-            above,
+        match (policy, kernel) {
+            (Decay::Zero, Decay::Halve) => Self::ZeroOfHalve,
+            (Decay::Halve, Decay::Zero) => Self::HalveOfZero,
+            (Decay::Loop, Decay::Halve) => Self::LoopOfHalve,
+            (Decay::Loop, _) => Self::LoopOfZero,
+            _ => Self::Equal,
+        }
+    }
+
+    /// The values that it may have beside one of the kernel's.
+    fn allows(self, past: Past, value: u32) -> Span {
+        let equal = Span::exactly(value);
+        let below = Span { lo: 0, hi: value };
+        match (self, past) {
+            (Self::Equal, _) | (_, Past::Never) => equal,
+            (Self::ZeroOfHalve, _) => below,
+            (Self::HalveOfZero, _) => Span {
+                lo: value,
+                hi: u32::MAX,
+            },
+            (Self::LoopOfHalve, Past::Once) => equal,
+            (Self::LoopOfHalve, Past::AtOnce) => below,
+            (Self::LoopOfHalve | Self::LoopOfZero, _) => Span::UNKNOWN,
         }
     }
 }
 
-/// A counter.
+/// Counters that decay at the same times, each by a rule of its own: *zero* and *halve* set their time alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Track {
-    guesses: [Guess; GUESSES],
+pub struct Track<const N: usize> {
+    decays: [Decay; N],
+    guesses: [Guess<N>; GUESSES],
     len: u8,
-    /// It was known to within 1 at some time.
-    narrow: bool,
-    /// The earliest time at which it may have decayed last.
+    /// Each was known to within 1 at some time.
+    narrow: [bool; N],
+    /// The earliest time at which they may have decayed last.
     oldest: i64,
 }
 
@@ -142,174 +183,191 @@ pub struct Wake {
 }
 
 /// What a guess becomes at a wakeup: each part is possible.
-#[derive(Default)]
-struct Parts {
+struct Parts<const N: usize> {
     /// *loop* ran out of flips before its time caught up.
-    stalled: Option<Guess>,
-    stays: Option<Guess>,
-    decayed: Option<Guess>,
+    stalled: Option<Guess<N>>,
+    stays: Option<Guess<N>>,
+    /// After one second, and after several.
+    decayed: [Option<Guess<N>>; 2],
 }
 
-/// The guesses that follow from those before: at most one of each that stays, and one each that stalled and decayed.
-type Kept = SmallVec<[Guess; GUESSES + 2]>;
+impl<const N: usize> Parts<N> {
+    fn staying(guess: Option<Guess<N>>) -> Self {
+        Self {
+            stalled: None,
+            stays: guess,
+            decayed: [None; 2],
+        }
+    }
+}
 
-impl Track {
+/// The guesses that follow from those before: at most one of each that stays, and one each of every other kind.
+type Kept<const N: usize> = SmallVec<[Guess<N>; 11]>;
+
+impl<const N: usize> Track<N> {
     /// Nothing is known but that the task made no wakeup that counts after `since`.
-    pub fn unknown(since: i64) -> Self {
+    pub fn unknown(decays: [Decay; N], since: i64) -> Self {
         let guess = Guess {
             ts: (i64::MIN, since),
-            flips: Span::UNKNOWN,
-            decays: 0,
+            flips: [Span::UNKNOWN; N],
+            past: Past::Never,
         };
         Self {
+            decays,
             guesses: [guess; GUESSES],
             len: 1,
-            narrow: false,
+            narrow: [false; N],
             oldest: i64::MIN,
         }
     }
 
     #[inline]
-    fn guesses(&self) -> &[Guess] {
+    fn guesses(&self) -> &[Guess<N>] {
         self.guesses
             .get(..usize::from(self.len))
             .unwrap_or_default()
     }
 
-    /// Every value that it may have.
+    /// Every value that each may have.
     #[inline]
-    pub fn span(&self) -> Span {
+    pub fn spans(&self) -> [Span; N] {
         let [first, rest @ ..] = self.guesses() else {
-            return Span::UNKNOWN;
+            return [Span::UNKNOWN; N];
         };
-        rest.iter()
-            .fold(first.flips, |span, guess| span.hull(guess.flips))
+        let mut spans = first.flips;
+        for guess in rest {
+            for (span, more) in spans.iter_mut().zip(guess.flips) {
+                *span = span.hull(more);
+            }
+        }
+        spans
     }
 
-    /// Whether it was known to within 1 at some time.
+    /// Whether each was known to within 1 at some time.
     #[inline]
-    pub fn narrow(&self) -> bool {
+    pub fn narrow(&self) -> [bool; N] {
         self.narrow
     }
 
-    /// The task wakes another: the counter decays if its time has come, then the flip counts.
+    /// The task wakes another: the counters decay if their time has come, then the flip counts.
     #[inline]
-    pub fn wake(&mut self, decay: Decay, wake: Wake) {
-        // Up to a second after it last decayed it never does.
+    pub fn wake(&mut self, wake: Wake) {
+        // Up to a second after they last decayed they never do.
         if wake.now.saturating_sub(self.oldest) > SECOND {
-            self.decay(decay, wake);
+            self.decay(wake);
         }
         let (least, most) = wake.flip.bounds();
         for guess in self.guesses.iter_mut().take(usize::from(self.len)) {
-            guess.flips = guess.flips.plus(least, most);
+            for span in &mut guess.flips {
+                *span = span.plus(least, most);
+            }
         }
         self.note_width();
     }
 
     #[inline]
     fn note_width(&mut self) {
-        self.narrow |= self.span().width() <= 1;
+        let spans = self.spans();
+        for (narrow, span) in self.narrow.iter_mut().zip(spans) {
+            *narrow |= span.width() <= 1;
+        }
     }
 
-    fn decay(&mut self, decay: Decay, wake: Wake) {
-        let (now, tick_ns) = (wake.now, wake.tick_ns);
-        let mut kept = Kept::new();
-        let (mut stalled, mut decayed) = (None, None);
+    fn decay(&mut self, wake: Wake) {
+        let mut kept: Kept<N> = Kept::new();
+        let (mut stalled, mut decayed) = (None, [None; 2]);
         for guess in self.guesses() {
-            let parts = match decay {
-                Decay::Loop => looped(*guess, now, tick_ns),
-                Decay::Zero => once(*guess, now, tick_ns, Span::exactly(0)),
-                Decay::Halve => once(*guess, now, tick_ns, guess.flips.halved(1, 1)),
+            let parts = match self.decays.first() {
+                Some(Decay::Loop) => looped(*guess, wake.now, wake.tick_ns),
+                _ => once(*guess, self.decays, wake.now, wake.tick_ns),
             };
             kept.extend(if wake.sure { parts.stays } else { Some(*guess) });
             stalled = merged(stalled, parts.stalled);
-            decayed = merged(decayed, parts.decayed);
-        }
-        if let Some(stalled) = stalled {
-            kept.insert(0, stalled);
-        }
-        if let Some(new) = decayed {
-            match kept.last_mut() {
-                // The same decay, one wakeup earlier.
-                Some(last) if last.goes_on_as(&new) && last.ts.1 >= wake.before => {
-                    *last = last.merged(new);
-                }
-                _ => kept.push(new),
+            for (all, part) in decayed.iter_mut().zip(parts.decayed) {
+                *all = merged(*all, part);
             }
         }
+        for new in decayed.into_iter().flatten() {
+            // The same decay, one wakeup earlier.
+            let before = |last: &&mut Guess<N>| last.goes_on_as(&new) && last.ts.1 >= wake.before;
+            match kept.iter_mut().rfind(before) {
+                Some(last) => *last = last.merged(new),
+                None => kept.push(new),
+            }
+        }
+        kept.extend(stalled);
         while kept.len() > GUESSES {
             merge_alike(&mut kept);
         }
         self.keep(&kept);
     }
 
-    fn keep(&mut self, kept: &[Guess]) {
+    fn keep(&mut self, kept: &[Guess<N>]) {
         for (to, from) in self.guesses.iter_mut().zip(kept) {
             *to = *from;
         }
         self.len = kept.len().min(GUESSES) as u8;
-        let oldest = kept.iter().map(|guess| guess.ts.0).min();
-        self.oldest = oldest.unwrap_or(i64::MIN);
+        self.find_oldest();
     }
 
-    /// What it may have been at some time since then: up to `flips` flips came later, and what decayed had not yet.
-    pub fn go_back(&mut self, decay: Decay, since: i64, flips: u32) {
-        for guess in self.guesses.iter_mut().take(usize::from(self.len)) {
-            guess.flips.lo = guess.flips.lo.saturating_sub(flips);
-            if guess.decays > 0 && guess.ts.1 >= since {
-                guess.ts.0 = i64::MIN;
-                guess.flips.hi = match decay {
-                    Decay::Halve => guess.flips.hi.saturating_mul(2).saturating_add(1),
-                    Decay::Zero | Decay::Loop => u32::MAX,
-                };
-            }
-        }
+    fn find_oldest(&mut self) {
         let oldest = self.guesses().iter().map(|guess| guess.ts.0).min();
         self.oldest = oldest.unwrap_or(i64::MIN);
     }
 
-    /// The kernel's own counter has this value now. Guesses that this refutes end. False if it refutes all.
-    pub fn observe(&mut self, value: u32, likeness: Likeness) -> bool {
-        let mut kept: SmallVec<[Guess; GUESSES]> = SmallVec::new();
-        for guess in self.guesses() {
-            let mut guess = *guess;
-            if guess.decays <= likeness.decays {
-                if !guess.flips.contains(value) {
-                    continue;
-                }
-                guess.flips = Span::exactly(value);
-            } else {
-                if likeness.below {
-                    guess.flips.hi = guess.flips.hi.min(value);
-                }
-                if likeness.above {
-                    guess.flips.lo = guess.flips.lo.max(value);
-                }
-                if guess.flips.lo > guess.flips.hi {
-                    continue;
+    /// What they may have been at some time since then: up to `flips` flips came later, and what decayed had not yet.
+    pub fn go_back(&mut self, since: i64, flips: u32) {
+        let decays = self.decays;
+        for guess in self.guesses.iter_mut().take(usize::from(self.len)) {
+            let decayed = guess.past > Past::Never && guess.ts.1 >= since;
+            if decayed {
+                guess.ts.0 = i64::MIN;
+            }
+            for (span, decay) in guess.flips.iter_mut().zip(decays) {
+                span.lo = span.lo.saturating_sub(flips);
+                if decayed {
+                    span.hi = match decay {
+                        Decay::Halve => span.hi.saturating_mul(2).saturating_add(1),
+                        Decay::Zero | Decay::Loop => u32::MAX,
+                    };
                 }
             }
-            kept.push(guess);
+        }
+        self.find_oldest();
+    }
+
+    /// The kernel's own counter has this value now. Guesses that this refutes end. False if it refutes all: then only
+    /// what equals the kernel's is kept.
+    pub fn observe(&mut self, value: u32, likeness: [Likeness; N]) -> bool {
+        let mut kept: SmallVec<[Guess<N>; GUESSES]> = SmallVec::new();
+        for guess in self.guesses() {
+            let mut guess = *guess;
+            for (span, like) in guess.flips.iter_mut().zip(likeness) {
+                *span = span.meet(like.allows(guess.past, value));
+            }
+            if guess.flips.iter().all(|span| span.lo <= span.hi) {
+                kept.push(guess);
+            }
         }
         let right = !kept.is_empty();
-        if !right {
-            self.start_again(value, likeness);
-        } else {
+        if right {
             self.keep(&kept);
+        } else {
+            self.start_again(value, likeness);
         }
         self.note_width();
         right
     }
 
-    /// No guess was right: the kernel's value is taken where this is its counter.
+    /// No guess was right.
     #[cold]
-    fn start_again(&mut self, value: u32, likeness: Likeness) {
+    fn start_again(&mut self, value: u32, likeness: [Likeness; N]) {
         let all = self.guesses().iter().copied().reduce(Guess::merged);
         let Some(mut all) = all else {
             return;
         };
-        if all.decays <= likeness.decays {
-            all.flips = Span::exactly(value);
+        for (span, like) in all.flips.iter_mut().zip(likeness) {
+            *span = like.allows(Past::More, value);
         }
         self.keep(&[all]);
     }
@@ -322,7 +380,7 @@ fn not_before(now: i64, tick_ns: i64) -> i64 {
 }
 
 /// Merges the two guesses that are most alike.
-fn merge_alike(guesses: &mut Kept) {
+fn merge_alike<const N: usize>(guesses: &mut Kept<N>) {
     let pairs = (0..guesses.len()).flat_map(|b| (0..b).map(move |a| (a, b)));
     let costs = pairs.filter_map(|(a, b)| {
         let (one, other) = (guesses.get(a)?, guesses.get(b)?);
@@ -337,7 +395,7 @@ fn merge_alike(guesses: &mut Kept) {
     }
 }
 
-fn merged(one: Option<Guess>, other: Option<Guess>) -> Option<Guess> {
+fn merged<const N: usize>(one: Option<Guess<N>>, other: Option<Guess<N>>) -> Option<Guess<N>> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.merged(other)),
         (one, other) => one.or(other),
@@ -345,32 +403,41 @@ fn merged(one: Option<Guess>, other: Option<Guess>) -> Option<Guess> {
 }
 
 /// *zero* and *halve*: at most one decay, and the time becomes now.
-fn once(guess: Guess, now: i64, tick_ns: i64, flips: Span) -> Parts {
+fn once<const N: usize>(guess: Guess<N>, decays: [Decay; N], now: i64, tick_ns: i64) -> Parts<N> {
     let (oldest, youngest) = ages(&guess, now);
     if oldest <= SECOND {
-        return Parts {
-            stays: Some(guess),
-            ..Parts::default()
+        return Parts::staying(Some(guess));
+    }
+    let mut flips = guess.flips;
+    for (span, decay) in flips.iter_mut().zip(decays) {
+        *span = match decay {
+            Decay::Zero => Span::exactly(0),
+            Decay::Halve | Decay::Loop => span.halved(1, 1),
         };
     }
+    let decayed = Guess {
+        ts: (now, now),
+        flips,
+        past: guess.past.then(1),
+    };
     Parts {
-        stays: staying(guess, youngest, now, tick_ns),
-        decayed: Some(Guess {
-            ts: (now, now),
-            flips,
-            decays: counted(guess.decays, 1),
-        }),
-        stalled: None,
+        decayed: [Some(decayed), None],
+        ..Parts::staying(staying(guess, youngest, now, tick_ns))
     }
 }
 
-/// The most and the least time that may have passed since it last decayed.
-fn ages(guess: &Guess, now: i64) -> (i64, i64) {
+/// The most and the least time that may have passed since the last decay.
+fn ages<const N: usize>(guess: &Guess<N>, now: i64) -> (i64, i64) {
     let (from, to) = guess.ts;
     (now.saturating_sub(from), now.saturating_sub(to))
 }
 
-fn staying(guess: Guess, youngest: i64, now: i64, tick_ns: i64) -> Option<Guess> {
+fn staying<const N: usize>(
+    guess: Guess<N>,
+    youngest: i64,
+    now: i64,
+    tick_ns: i64,
+) -> Option<Guess<N>> {
     let from = guess.ts.0.max(not_before(now, tick_ns));
     (youngest < SECOND + tick_ns).then_some(Guess {
         ts: (from, guess.ts.1),
@@ -379,53 +446,68 @@ fn staying(guess: Guess, youngest: i64, now: i64, tick_ns: i64) -> Option<Guess>
 }
 
 /// *loop*: once for every second, the time moving on with each, as long as there are flips.
-fn looped(guess: Guess, now: i64, tick_ns: i64) -> Parts {
+fn looped<const N: usize>(guess: Guess<N>, now: i64, tick_ns: i64) -> Parts<N> {
     let (oldest, youngest) = ages(&guess, now);
     let most = seconds(oldest.saturating_sub(1));
     if most == 0 {
-        return Parts {
-            stays: Some(guess),
-            ..Parts::default()
-        };
+        return Parts::staying(Some(guess));
     }
     let least = seconds(youngest.saturating_sub(tick_ns));
-    let steps = least.max(1);
-    let stays = staying(guess, youngest, now, tick_ns);
-    let cleared = oldest > LONG_BITS * SECOND;
-    let decays = counted(guess.decays, most);
-    let decayed = (halvings(guess.flips.hi) >= steps).then(|| Guess {
+    let stays = staying(guess, youngest, now, tick_ns).filter(|_| least == 0);
+    let one = (least <= 1)
+        .then(|| after_seconds(guess, 1, 1, now, tick_ns))
+        .flatten();
+    let more = (most > 1)
+        .then(|| after_seconds(guess, least.max(2), most, now, tick_ns))
+        .flatten();
+    let steps = halvings(guess.flips.iter().map(|span| span.lo).min().unwrap_or(0));
+    let last = halvings(guess.flips.iter().map(|span| span.hi).max().unwrap_or(0));
+    let stalled = (steps < most).then(|| Guess {
         ts: (
-            later(guess.ts.0, steps).max(not_before(now, tick_ns)),
-            later(guess.ts.1, most).min(now),
+            later(guess.ts.0, steps).max(now.saturating_sub(LONG_BITS * SECOND + tick_ns)),
+            later(guess.ts.1, most.min(last)).min(now.saturating_sub(SECOND)),
         ),
-        flips: guess.flips.halved(shift(steps), shift(most)),
-        decays,
+        flips: [Span::exactly(0); N],
+        past: guess.past.then(most),
     });
-    let stalled = (halvings(guess.flips.lo) < most).then(|| Guess {
-        ts: (
-            later(guess.ts.0, halvings(guess.flips.lo))
-                .max(now.saturating_sub(LONG_BITS * SECOND + tick_ns)),
-            later(guess.ts.1, most.min(halvings(guess.flips.hi))).min(now.saturating_sub(SECOND)),
-        ),
-        flips: Span::exactly(0),
-        decays,
-    });
-    let now_clear = cleared.then_some(Guess {
+    let cleared = Guess {
         ts: (now, now),
-        flips: Span::exactly(0),
-        decays,
-    });
+        flips: [Span::exactly(0); N],
+        past: guess.past.then(LONG_BITS),
+    };
     if youngest >= LONG_BITS * SECOND + tick_ns {
         return Parts {
-            decayed: now_clear,
-            ..Parts::default()
+            decayed: [None, Some(cleared)],
+            ..Parts::staying(None)
         };
     }
+    let may_clear = (oldest > LONG_BITS * SECOND).then_some(cleared);
     Parts {
-        stays: stays.filter(|_| least == 0),
-        decayed: merged(decayed, now_clear),
         stalled,
+        stays,
+        decayed: [one, merged(more, may_clear)],
     }
+}
+
+/// After `least` to `most` halvings, none of which found no flips left; `None` if there were too few for that.
+fn after_seconds<const N: usize>(
+    guess: Guess<N>,
+    least: i64,
+    most: i64,
+    now: i64,
+    tick_ns: i64,
+) -> Option<Guess<N>> {
+    let enough = guess.flips.iter().any(|span| halvings(span.hi) >= least);
+    enough.then(|| Guess {
+        ts: (
+            later(guess.ts.0, least).max(not_before(now, tick_ns)),
+            later(guess.ts.1, most).min(now),
+        ),
+        flips: guess
+            .flips
+            .map(|span| span.halved(shift(least), shift(most))),
+        past: guess.past.then(least),
+    })
 }
 
 /// How often flips can be halved until there are none.
@@ -437,10 +519,6 @@ fn later(ts: i64, seconds: i64) -> i64 {
     ts.saturating_add(seconds.saturating_mul(SECOND))
 }
 
-fn counted(decays: u8, more: i64) -> u8 {
-    decays.saturating_add(more.clamp(0, 2) as u8).min(2)
-}
-
 /// Whole seconds of a time, none of a negative one.
 fn seconds(ns: i64) -> i64 {
     ns.max(0) / SECOND
@@ -448,4 +526,216 @@ fn seconds(ns: i64) -> i64 {
 
 fn shift(halvings: i64) -> u32 {
     u32::try_from(halvings).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const TICK: i64 = 4_000_000;
+
+    /// A counter as the kernel keeps it, in jiffies of 4 ms; written from the kernel's text, and the patch of 2014.
+    #[derive(Debug, Clone, Copy)]
+    struct Kernel {
+        decay: Decay,
+        flips: u64,
+        ts: i64,
+        phase: i64,
+    }
+
+    impl Kernel {
+        fn wake(&mut self, now: i64, flip: bool) {
+            let (jiffies, hz) = ((now + self.phase).div_euclid(TICK), 250);
+            match self.decay {
+                Decay::Zero if jiffies > self.ts + hz => {
+                    self.flips = 0;
+                    self.ts = jiffies;
+                }
+                Decay::Halve if jiffies > self.ts + hz => {
+                    self.flips >>= 1;
+                    self.ts = jiffies;
+                }
+                Decay::Loop if jiffies > self.ts + 64 * hz => {
+                    self.flips = 0;
+                    self.ts = jiffies;
+                }
+                Decay::Loop => {
+                    while jiffies > self.ts + hz && self.flips > 0 {
+                        self.flips >>= 1;
+                        self.ts += hz;
+                    }
+                }
+                _ => {}
+            }
+            self.flips += u64::from(flip);
+        }
+    }
+
+    fn wake(now_ms: i64, flip: Flip) -> Wake {
+        Wake {
+            now: now_ms * 1_000_000,
+            before: i64::MAX,
+            tick_ns: TICK,
+            flip,
+            sure: true,
+        }
+    }
+
+    /// A track that the kernel's own values have made exact: of `flips`, and decayed last at 1,000 ms.
+    fn exact(decay: Decay, flips: u32) -> Track<1> {
+        let mut track = Track::unknown([decay], -3_000_000_000);
+        track.observe(flips, [Likeness::Equal]);
+        track.guesses[0].ts = (1_000_000_000, 1_000_000_000);
+        track.find_oldest();
+        track
+    }
+
+    fn spans(decay: Decay, flips: u32, wakes: &[(i64, Flip)]) -> Vec<(u32, u32)> {
+        let mut track = exact(decay, flips);
+        let after = wakes.iter().map(|(ms, flip)| {
+            track.wake(wake(*ms, *flip));
+            let [span] = track.spans();
+            (span.lo, span.hi)
+        });
+        after.collect()
+    }
+
+    /// 12 flips, last decayed at 1,000 ms. 1,500: 13. 2,000: a second has passed, not more: 14. 2,004: at least 251 ticks:
+    /// 14 / 2 + 1 = 8, or 0 + 1. 4,100: 8 / 2 + 1 = 5 however many seconds passed.
+    #[test]
+    fn zero_and_halve_by_hand() {
+        let wakes = [1_500, 2_000, 2_004, 4_100].map(|ms| (ms, Flip::Yes));
+        assert_eq!(
+            spans(Decay::Halve, 12, &wakes),
+            [(13, 13), (14, 14), (8, 8), (5, 5)]
+        );
+        assert_eq!(
+            spans(Decay::Zero, 12, &wakes),
+            [(13, 13), (14, 14), (1, 1), (1, 1)]
+        );
+    }
+
+    /// 40 flips. 2,004: 40 / 2 = 20, and the time goes on to 2,000. 4,500: two seconds more: 20 / 4 = 5, time 4,000.
+    /// 5,001: it depends on the ticks: 5 or 2. 70,000: more than 64 seconds: none.
+    #[test]
+    fn loop_by_hand() {
+        let wakes = [2_004, 4_500, 5_001, 70_000].map(|ms| (ms, Flip::No));
+        assert_eq!(
+            spans(Decay::Loop, 40, &wakes),
+            [(20, 20), (5, 5), (2, 5), (0, 0)]
+        );
+        // Without flips the time stays behind, at 1,000: what is gained at 9,000 is lost again at 9,100 and at 9,200.
+        let wakes = [
+            (9_000, Flip::Yes),
+            (9_100, Flip::No),
+            (9_200, Flip::Yes),
+            (9_300, Flip::No),
+        ];
+        assert_eq!(
+            spans(Decay::Loop, 0, &wakes),
+            [(1, 1), (0, 0), (1, 1), (0, 0)]
+        );
+    }
+
+    /// Between a second and a second and a tick it depends on where in a tick both instants were. At 2,001 8 flips are 8
+    /// or 4. At 2,003 with one flip more they are 9, 5, or, decayed only now, 4 + 1. At 2,005 all have decayed, once.
+    #[test]
+    fn the_ticks_leave_both_open_for_a_tick() {
+        let wakes = [(2_001, Flip::No), (2_003, Flip::Yes), (2_005, Flip::No)];
+        assert_eq!(spans(Decay::Halve, 8, &wakes), [(4, 8), (5, 9), (4, 5)]);
+        // A busy waker's lower bound is not halved with every wakeup of that time.
+        let wakes: Vec<_> = (0..30).map(|n| (2_001 + n / 10, Flip::No)).collect();
+        assert_eq!(spans(Decay::Halve, 1_000, &wakes)[29], (500, 1_000));
+    }
+
+    /// The kernel's value tells which of the two it was, and so when the next decay comes.
+    #[test]
+    fn a_probed_value_ends_what_it_refutes() {
+        let mut track = exact(Decay::Halve, 8);
+        track.wake(wake(2_001, Flip::No));
+        assert!(track.observe(4, [Likeness::Equal]));
+        track.wake(wake(3_000, Flip::No));
+        assert_eq!(track.spans(), [Span::exactly(4)]);
+        assert!(!track.observe(7, [Likeness::Equal]));
+        assert_eq!(track.spans(), [Span::exactly(7)], "the kernel is right");
+    }
+
+    /// Nothing is known of the time before. Once a second and a tick have passed since the first wakeup, *zero* is
+    /// bounded by what came since; *halve* has half of everything.
+    #[test]
+    fn what_was_before_is_forgotten_by_decays() {
+        let mut track = Track::unknown([Decay::Zero, Decay::Halve], 0);
+        for ms in [100, 600, 1_105] {
+            track.wake(wake(ms, Flip::Yes));
+        }
+        let [zero, halve] = track.spans();
+        // Decayed first at 100, then again at 1,105 (1 flip is left), at 600 (2 are left), or at 1,105 (1 is left).
+        assert_eq!((zero.lo, zero.hi), (1, 2));
+        // At 600 it may have been half of anything, and 2 more by now. Of 0, 1 + 1 / 2 + 1 remain at least.
+        assert_eq!((halve.lo, halve.hi), (2, u32::MAX / 2 + 2));
+        assert_eq!(track.narrow(), [true, false]);
+        // A gap of more than a second and a tick fixes the time: exactly one flip.
+        track.wake(wake(3_000, Flip::Yes));
+        assert_eq!(track.spans()[0], Span::exactly(1));
+    }
+
+    /// What happens to a counter: a pause in ms, whether the wakeup flips, whether it certainly counts, whether it does,
+    /// whether its flip is certain, and whether the value is probed before it.
+    type Step = (i64, bool, bool, bool, bool, bool);
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let pause = prop_oneof![0_i64..20, 0_i64..400, 990_i64..1_020, 900_i64..70_000];
+        let flags = (any::<bool>(), 0_u8..4, any::<bool>(), 0_u8..4, 0_u8..6);
+        let step = (pause, flags).prop_map(|(pause, (flip, sure, counts, certain, probe))| {
+            (pause, flip, sure > 0, counts, certain > 0, probe == 0)
+        });
+        proptest::collection::vec(step, 1..60)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(400))]
+
+        /// Whatever the kernel had counted before and wherever its ticks are, its counters lie in what is said of them,
+        /// probed or not, for every decay, and its own values never refute everything.
+        #[test]
+        fn the_kernels_counters_are_always_inside(
+            before in prop_oneof![0_u64..20, 0_u64..100_000], age in 0_i64..70_000, phase in 0..TICK,
+            halves: bool, probes: bool, steps in steps(),
+        ) {
+            let kernel = if halves { Decay::Halve } else { Decay::Zero };
+            let decays = [Decay::Zero, Decay::Halve, Decay::Loop];
+            let ts = (phase - age * 1_000_000).div_euclid(TICK);
+            let mut truth = decays.map(|decay| Kernel { decay, flips: before, ts, phase });
+            let mut both = Track::unknown([Decay::Zero, Decay::Halve], 0);
+            let mut looped = Track::unknown([Decay::Loop], 0);
+            let likeness = decays.map(|decay| Likeness::of(decay, kernel));
+            let (mut now, mut woke) = (0, i64::MIN);
+            for (pause, flip, sure, counts, certain, probe) in steps {
+                now += pause * 1_000_000;
+                if probe && probes {
+                    let value = truth[kernel as usize].flips as u32;
+                    prop_assert!(both.observe(value, [likeness[0], likeness[1]]));
+                    prop_assert!(looped.observe(value, [likeness[2]]));
+                    woke = i64::MAX;
+                }
+                if sure || counts {
+                    truth.iter_mut().for_each(|counter| counter.wake(now, flip));
+                }
+                let flip = match (flip, certain && sure) {
+                    (true, true) => Flip::Yes,
+                    (false, true) => Flip::No,
+                    _ => Flip::Perhaps,
+                };
+                let wake = Wake { now, before: woke, tick_ns: TICK, flip, sure };
+                both.wake(wake);
+                looped.wake(wake);
+                woke = now;
+                let ([zero, halve], [last]) = (both.spans(), looped.spans());
+                for (counter, span) in truth.iter().zip([zero, halve, last]) {
+                    prop_assert!(span.contains(counter.flips as u32), "{counter:?} {span:?} at {now}");
+                }
+            }
+        }
+    }
 }
