@@ -180,6 +180,14 @@ pub struct IpiRow {
     pub in_window: bool,
 }
 
+impl IpiRow {
+    /// When the handler that it started was entered, if how long that took is known.
+    pub fn entry_ns(&self) -> Option<i64> {
+        self.handler_ns?;
+        Some(self.ts_ns.saturating_add(self.latency_ns.unwrap_or(0)))
+    }
+}
+
 /// One wakeup that `record_wakee` counted, or perhaps counted, in the order of the wakings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlipRow {

@@ -255,6 +255,7 @@ tables! {
         distance: U8 of Distance = row.distance as u8, "Code of the distance from sender to target.";
         task: U32 = row.task.map(|task| task.0), "The task that sent it; null if none or unknown.";
         latency_ns: I64 = row.latency_ns, "Send to handler's entry; null if one of them is not known.";
+        entry_ns: I64 = row.entry_ns(), "When that handler was entered; null like handler_ns.";
         handler_ns: I64 = row.handler_ns, "Time in the handler that it started, without those inside; null if it started none, or unknown.";
         interrupted: U32 = row.interrupted.map(|task| task.0), "The task that the handler interrupted; null if none or unknown.";
         on_idle: Bool = row.on_idle, "Whether the handler ran while the CPU ran nothing; null if unknown.";

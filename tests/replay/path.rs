@@ -8,6 +8,7 @@ use ttwu::attribute::{Facts, Scope, Selection, Span, critical_path};
 use ttwu::replay::rows::Sink;
 use ttwu::tables::{Budget, Builders, TableSet, Tables};
 use ttwu_parsers::decode::EventType;
+use ttwu_parsers::machine_record::MachineRecord;
 use ttwu_parsers::trace::{Clock, TraceMeta};
 
 use self::walker::walk;
@@ -33,6 +34,7 @@ fn facts(played: &Played, (start_ns, end_ns): (i64, i64), last_task: Option<u32>
         meta: &meta,
         types: &types,
         survey: &played.survey,
+        record: &MachineRecord::default(),
         machine: &played.machine,
         config: &played.config,
         counts: &played.counts,
@@ -81,6 +83,7 @@ fn meta() -> TraceMeta {
         cmdline: Vec::new(),
         cpus: vec![0, 1, 2, 3],
         complete_from_start: Vec::new(),
+        counters: Vec::new(),
         topology: None,
         system_wide: true,
         has_cpu: true,

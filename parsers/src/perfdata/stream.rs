@@ -200,7 +200,6 @@ impl Source<'_> {
             flags: ContextFlags::default(),
             watched: false,
             type_index: NO_TYPE,
-            watched: false,
             payload: Payload::Counters(self.counting.read(self.events, &group)?),
         })
     }

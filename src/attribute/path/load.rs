@@ -144,7 +144,7 @@ const WAITS: [&str; 8] = [
     "verdict_any",
 ];
 const SLICES: [&str; 5] = ["task", "cpu", "start_ns", "end_ns", "end_state"];
-const INTERRUPTS: [&str; 3] = ["ts_ns", "cpu", "handler_ns"];
+const INTERRUPTS: [&str; 3] = ["entry_ns", "target_cpu", "handler_ns"];
 const TLB_WAITS: [&str; 3] = ["ts_ns", "cpu", TLB_WAIT];
 
 impl Reach {

@@ -117,7 +117,7 @@ fn stamps(table: Table) -> (&'static [&'static str], Option<&'static str>) {
         Table::Wakeups => (&["waking_ns", "wakeup_ns", "switch_in_ns"], None),
         Table::Waits => (&["start_ns", "end_ns"], Some("wait_ns")),
         Table::Slices => (&["start_ns", "end_ns"], None),
-        Table::Ipis => (&["ts_ns"], Some("handler_ns")),
+        Table::Ipis => (&["entry_ns"], Some("handler_ns")),
         _ => (&["ts_ns"], Some(TLB_WAIT)),
     }
 }

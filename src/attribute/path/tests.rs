@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::attribute::scope::Facts;
-use crate::attribute::testing::{Rig, fill, task, wait, wakeup};
+use crate::attribute::testing::{Rig, fill, ipi, task, wait, wakeup};
 use crate::attribute::{Selection, answer::Known};
 use crate::pipeline::{RunOptions, prepare, replay};
 use crate::replay::rows::{IpiRow, LostRow, Sink, SliceRow, TaskId, WaitRow, WakeupRow};
@@ -82,14 +82,9 @@ fn any_interval() -> impl Strategy<Value = (u32, i64, i64)> {
 fn handler((cpu, ts_ns, handler_ns): (u32, i64, i64)) -> IpiRow {
     IpiRow {
         ts_ns,
-        cpu,
-        target_cpu: None,
-        targets: 0,
-        kind: IpiKind::Reschedule,
-        distance: Distance::Unknown,
-        handler_ns: Some(handler_ns),
-        task: None,
-        callback: 0,
+        target_cpu: cpu,
+        latency_ns: None,
+        ..ipi(IpiKind::Reschedule, 0, handler_ns)
     }
 }
 

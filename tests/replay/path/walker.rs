@@ -95,8 +95,9 @@ impl Walker<'_> {
 
     /// How long handlers of other CPUs' interrupts took of a CPU's interval.
     fn handlers(&self, cpu: u32, from: i64, to: i64) -> i64 {
-        let own = self.rows.ipis.iter().filter(|ipi| ipi.cpu == cpu);
-        own.filter_map(|ipi| Some((ipi.ts_ns, ipi.ts_ns + ipi.handler_ns?)))
+        let own = self.rows.ipis.iter().filter(|ipi| ipi.target_cpu == cpu);
+        let entry = |ipi: &IpiRow| ipi.ts_ns + ipi.latency_ns.unwrap_or(0);
+        own.filter_map(|ipi| Some((entry(ipi), entry(ipi) + ipi.handler_ns?)))
             .map(|(start, end)| (end.min(to) - start.max(from)).max(0))
             .sum()
     }
