@@ -53,7 +53,8 @@ fn reports_fit_the_schema() {
     .map(|name| format!("perf-data/{name}"));
     let dats =
         ["v6.dat", "v7-lossy.dat", "v7-instance.dat"].map(|name| format!("trace-dat/{name}"));
-    for name in others.iter().chain(&dats) {
+    let shootdowns = ["shootdowns/trace.dat".to_owned()];
+    for name in others.iter().chain(&dats).chain(&shootdowns) {
         let path = fixture(name).display().to_string();
         validate(&json(&[&path]), name);
     }
