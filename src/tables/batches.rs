@@ -392,7 +392,7 @@ mod tests {
         let builders = Builders::new(&TableSet::analysis(), Budget::default());
         let tables = builders.finish().unwrap();
         let frame = tables.lazy(Table::Ipis).unwrap().collect().unwrap();
-        assert_eq!((frame.height(), frame.width()), (0, 16));
+        assert_eq!((frame.height(), frame.width()), (0, 17));
     }
 
     #[test]

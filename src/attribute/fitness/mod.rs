@@ -152,6 +152,9 @@ fn flips(on: &Evidence, flips: &Known<Flips>, coverage: f64) -> Fit {
     };
     let decided = match &found.decided_share {
         Known::Value(share) => *share,
+        Known::Unknown { .. } if matches!(on.llcs, Llcs::Known(_)) => {
+            return covered(rules::flips(on), coverage);
+        }
         Known::Unknown { unknown } => return covered(rules::no(unknown.as_str()), 0.0),
     };
     let mut judged = rules::flips(on);
