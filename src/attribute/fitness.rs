@@ -166,7 +166,14 @@ fn flips(facts: &Facts, cpu_time: f64, flips: &Known<Flips>) -> Fit {
         Known::Value(flips) => flips,
     };
     let share = match &flips.decided_share {
-        Known::Unknown { unknown } => return fit("no", unknown.clone(), 0.0),
+        Known::Unknown { unknown } => {
+            // Without sizes of LLCs nothing can be decided; without wakeups nothing was to be.
+            let (word, coverage) = match &flips.policies {
+                Known::Unknown { .. } => ("no", 0.0),
+                Known::Value(_) => ("partly", cpu_time),
+            };
+            return fit(word, unknown.clone(), coverage);
+        }
         Known::Value(share) => *share,
     };
     let judged = flips.judged;

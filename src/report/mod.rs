@@ -2,6 +2,7 @@
 //! `topology` print. Nothing is computed here that the answer does not hold.
 
 pub mod doctor;
+pub mod flips;
 pub mod glossary;
 mod headline;
 pub mod info;
