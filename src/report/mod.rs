@@ -5,6 +5,7 @@ pub mod cross_llc;
 pub mod doctor;
 pub mod domains;
 pub mod explain;
+pub mod flips;
 pub mod glossary;
 mod headline;
 pub mod info;

@@ -14,10 +14,6 @@ use crate::replay::tasks::TaskState;
 use crate::replay::words::{Class, Reading};
 use ttwu_parsers::event::Selection;
 
-/// So long after a task was switched out it may still count as on its CPU, and be put on that CPU's wake list without a
-/// selection: `on_cpu` clears a little after `sched_switch`.
-const ON_CPU_NS: i64 = 10_000;
-
 /// Stands for a wakeup that has no step.
 pub(in crate::replay) const NO_FLIP: u64 = u64::MAX;
 
@@ -181,11 +177,16 @@ impl<S: Sink> Replay<'_, S> {
         if at_selection && self.flips.probes_seen {
             return Some(false);
         }
-        if on_cpu_queued || matches!(class, Class::SelfWake | Class::FastPath | Class::Delayed) {
+        if matches!(class, Class::SelfWake | Class::FastPath | Class::Delayed) {
+            return Some(false);
+        }
+        // Pinned tasks are not selected for, whatever kind of wakeup it was.
+        if at_selection && self.masks.is_single(any) {
             return Some(false);
         }
         if matches!(class, Class::Anomaly | Class::Unknown | Class::New)
             || self.may_be_requeue(slot, class, enqueue)
+            || on_cpu_queued
             || self.may_be_on_cpu(slot, class, enqueue)
         {
             return None;
@@ -194,15 +195,13 @@ impl<S: Sink> Replay<'_, S> {
             return Some(true);
         }
         let moved = open.row.prev_cpu != Some(enqueue.chosen);
-        match (self.masks.is_single(any), self.masks.is_single(seen)) {
-            (true, _) => Some(false),
-            // Seen on one CPU only, and not known to be bound to it.
-            (false, true) if !moved => None,
-            _ => Some(true),
-        }
+        // Seen on one CPU only, and not known to be bound to it.
+        let may_be_pinned = self.masks.is_single(seen) && !moved;
+        (!may_be_pinned).then_some(true)
     }
 
-    /// Whether the wakee may have been put on its own CPU's wake list as it was leaving that CPU.
+    /// Whether the wakee may have been put on its own CPU's wake list as it was leaving that CPU. A waker that comes even
+    /// before `sched_switch` may do so too, or wait, and then select a CPU.
     fn may_be_on_cpu(&self, slot: usize, class: Class, enqueue: Enqueue) -> bool {
         let open = &self.wakes[slot];
         let left = self.tasks[open.row.wakee].last_out.map(|(ts, ..)| ts);
@@ -210,7 +209,7 @@ impl<S: Sink> Replay<'_, S> {
         class == Class::Queued
             && self.config.model.on_cpu_queueing()
             && open.row.prev_cpu == Some(enqueue.chosen)
-            && left.is_some_and(|left| waking.saturating_sub(left) <= ON_CPU_NS)
+            && left.is_some_and(|left| waking.saturating_sub(left) <= self.config.flips.on_cpu_ns)
     }
 
     /// No more will be known of a wakeup: it may have counted.

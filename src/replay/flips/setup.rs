@@ -8,8 +8,12 @@ use ttwu_parsers::machine_record::{Domain, MachineRecord};
 
 /// Ticks a second where nothing tells.
 const ASSUMED_HZ: u32 = 250;
-/// How late the ticks of a guest may be counted.
+/// How late the ticks of a guest may be counted: two tasks of an emulated one, with 16 CPUs on two, agreed that its jiffies
+/// stood still for 100 ms.
 const LATE_NS: i64 = 100_000_000;
+/// How long a switch may take after its event; the second was seen in an emulated guest.
+const ON_CPU_NS: i64 = 10_000;
+const GUEST_ON_CPU_NS: i64 = 100_000;
 /// Levels inside an LLC by name, where flags are not recorded (kernel/sched/topology.c: SMT, CLS and MC).
 const WITHIN_LLC: [&str; 5] = ["SMT", "SIBLING", "CLS", "CLUSTER", "MC"];
 
@@ -23,6 +27,9 @@ pub struct Setup {
     pub hz_source: String,
     /// How late the count of ticks may be: a guest's stands still while the host runs something else.
     pub late_ns: i64,
+    /// So long after `sched_switch` a task may still count as on its CPU (`on_cpu` clears a little later), and be put on
+    /// that CPU's wake list without a selection.
+    pub on_cpu_ns: i64,
     /// By dense number of the waker's CPU: how many CPUs its LLC has as the scheduler sees it (`sd_llc_size`).
     pub factors: Vec<Option<u32>>,
     pub factor_source: String,
@@ -56,7 +63,12 @@ impl Setup {
             kernel: kernel_policy(input.model),
             hz,
             hz_source,
-            late_ns: late_ns(input.record),
+            late_ns: if is_bare(input.record) { 0 } else { LATE_NS },
+            on_cpu_ns: if is_bare(input.record) {
+                ON_CPU_NS
+            } else {
+                GUEST_ON_CPU_NS
+            },
             factors,
             factor_source: match has_domains {
                 true => "scheduler domains in the machine record".to_owned(),
@@ -74,11 +86,9 @@ impl Setup {
     }
 }
 
-/// No time on a machine that is known to be no guest. Two tasks of an emulated guest of 16 CPUs on two agreed that its
-/// jiffies stood still for 100 ms.
-fn late_ns(record: &MachineRecord) -> i64 {
-    let bare = !record.facts.is_empty() && record.fact("hypervisor").is_none();
-    if bare { 0 } else { LATE_NS }
+/// Whether the machine is known to be no guest.
+fn is_bare(record: &MachineRecord) -> bool {
+    !record.facts.is_empty() && record.fact("hypervisor").is_none()
 }
 
 /// 3.16 made of clearing a halving, 4.3 the rule symmetric.
