@@ -118,12 +118,15 @@ fn fields(payload: &Payload) -> Fields {
             cpu,
             callsite,
             func,
+            ..
         } => vec![
             ("cpu", cpu.to_string()),
             ("callsite", hex(*callsite)),
             ("func", hex(*func)),
         ],
-        Payload::CsdEntry { func } | Payload::CsdExit { func } => vec![("func", hex(*func))],
+        Payload::CsdEntry { func, .. } | Payload::CsdExit { func, .. } => {
+            vec![("func", hex(*func))]
+        }
         Payload::IpiRaise { cpus, reason } => {
             vec![("target_mask", list(cpus)), ("reason", hex(*reason))]
         }
