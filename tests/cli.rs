@@ -120,7 +120,7 @@ fn reports_fit_a_screen() {
             );
             assert_narrow(&output);
             assert!(
-                output.lines().count() <= 52,
+                output.lines().count() <= 60,
                 "{} lines\n{output}",
                 output.lines().count()
             );

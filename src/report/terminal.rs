@@ -11,8 +11,6 @@ use crate::attribute::answer::{Answer, Known, RecorderFacts};
 const SCREEN: usize = 48;
 /// Most lines of the short report.
 const MOST_LINES: usize = 60;
-/// Lines behind the tables: what could not be known, and where there is more.
-const TAIL: usize = 3 + LIMIT_LINES;
 /// Lines that are left for what could not be known, at least; the rest is in the JSON report.
 const LIMIT_LINES: usize = 3;
 /// Times to look at in the short report.
@@ -184,8 +182,12 @@ fn blocks(answer: &Answer, top: usize) -> Vec<Block> {
 fn push_short(answer: &Answer, top: usize, out: &mut String) {
     let mut blocks = blocks(answer, top);
     let head = out.lines().count();
+    // What could not be known, and where there is more.
+    let mut tail = String::new();
+    push_limits(answer, 0, &mut tail);
+    let tail = tail.lines().count() + 1;
     let mut left_out: Vec<&str> = Vec::new();
-    while head + lines(&blocks) + TAIL > MOST_LINES
+    while head + lines(&blocks) + tail > MOST_LINES
         && let Some(last) = (0..blocks.len()).max_by_key(|&at| blocks[at].rank)
     {
         let name = blocks.remove(last).section.as_str();
@@ -274,7 +276,16 @@ fn push_limits(answer: &Answer, room: usize, out: &mut String) {
         ("latency", &fitness.latency),
         ("missed idle CPUs", &fitness.missed_idle),
         ("cross-LLC wakeups", &fitness.cross_llc),
+        ("wakee flips", &fitness.flips),
+        ("IPIs", &fitness.ipis),
+        ("throughput", &fitness.throughput),
     ];
+    // Of the others their own lines say what is not known.
+    let fits = match room {
+        usize::MAX => fits.as_slice(),
+        _ if answer.cross_llc.value().is_some() => fits.get(..2).unwrap_or_default(),
+        _ => fits.get(..3).unwrap_or_default(),
+    };
     for (name, fit) in fits {
         if fit.fit != "yes" {
             // What a caveat says in full is not said twice.
