@@ -7,7 +7,7 @@ use crate::support::script::Script;
 use crate::support::*;
 use ttwu::attribute::answer::{Answer, Known};
 use ttwu::attribute::{Selection, answer};
-use ttwu::pipeline::{prepare, replay};
+use ttwu::pipeline::{RunOptions, prepare, replay};
 use ttwu::tables::{Budget, Builders, TableSet};
 
 /// Two cores of two threads, each core an LLC.
@@ -15,8 +15,10 @@ const TOPOLOGY: &str = "llc=0-1;2-3 smt=0-1;2-3";
 
 /// Everything that `analyze` says of a trace of the lab.
 pub fn analysed(path: &Path, topology: Option<&Path>, top: usize) -> Answer {
-    let mut options = ttwu::pipeline::RunOptions::default();
-    options.topology = topology.map(|path| path.display().to_string());
+    let options = RunOptions {
+        topology: topology.map(|path| path.display().to_string()),
+        ..RunOptions::default()
+    };
     let prepared = prepare(path, &options, &|_| ()).unwrap_or_else(|e| panic!("{e}"));
     let mut builders = Builders::new(&TableSet::analysis(), Budget::default());
     let counts = replay(&prepared, &mut builders, &|_| ());
