@@ -393,7 +393,8 @@ impl<'a, S: Sink> Replay<'a, S> {
         self.ledger.set_base(cpu, row, now);
         if row == LedgerRow::Idle {
             self.cpus[cpu].available_since = now;
-        } else if old == LedgerRow::Idle {
+        } else if old == LedgerRow::Idle && self.cpus[cpu].available_since < now {
+            // Idle for some time, not just between two steps of one event.
             self.cpus[cpu].available_until = now;
             self.taken_ns = now;
             self.snapshots.cpu_taken(cpu, now);
