@@ -145,10 +145,12 @@ impl Sim {
 
     /// Tasks for which something holds, that are not special.
     pub fn tasks_that(&self, holds: impl Fn(Task) -> bool) -> Vec<Task> {
-        let common = |task: &Task| {
-            !matches!(self.tasks[*task].kind, Kind::Stopper(_) | Kind::Alone)
-        };
-        (0..self.tasks.len()).filter(common).filter(|&task| holds(task)).collect()
+        let common =
+            |task: &Task| !matches!(self.tasks[*task].kind, Kind::Stopper(_) | Kind::Alone);
+        (0..self.tasks.len())
+            .filter(common)
+            .filter(|&task| holds(task))
+            .collect()
     }
 
     fn wake_some(&mut self, cpu: Cpu) -> bool {
@@ -177,7 +179,10 @@ impl Sim {
     fn wake_some_leaving(&mut self, cpu: Cpu) -> bool {
         let leaving = self.tasks_that(|task| match self.tasks[task].state {
             State::Running(at) => {
-                at != cpu && self.fair(task) && !self.cpus[at].in_kernel && !self.tasks[task].leaving
+                at != cpu
+                    && self.fair(task)
+                    && !self.cpus[at].in_kernel
+                    && !self.tasks[task].leaving
             }
             _ => false,
         });
@@ -223,13 +228,20 @@ impl Sim {
     /// Who is to run next: the stopper, or any.
     pub fn next(&mut self, cpu: Cpu) -> Option<Task> {
         let queue = self.cpus[cpu].queue.clone();
-        let stopper = queue.iter().copied().find(|&t| matches!(self.tasks[t].kind, Kind::Stopper(_)));
+        let stopper = queue
+            .iter()
+            .copied()
+            .find(|&t| matches!(self.tasks[t].kind, Kind::Stopper(_)));
         if stopper.is_some() {
             return stopper;
         }
         let withheld = self.cpus[cpu].withheld.clone();
         if queue.is_empty() || self.random.chance(20) {
-            if let Some(task) = self.random.pick(&withheld).filter(|_| self.random.chance(60)) {
+            if let Some(task) = self
+                .random
+                .pick(&withheld)
+                .filter(|_| self.random.chance(60))
+            {
                 return Some(task);
             }
         }
@@ -251,7 +263,9 @@ impl Sim {
             return self.later(cpu);
         }
         let queue = self.cpus[cpu].queue.clone();
-        let kicked = queue.iter().any(|&t| matches!(self.tasks[t].kind, Kind::Stopper(_)));
+        let kicked = queue
+            .iter()
+            .any(|&t| matches!(self.tasks[t].kind, Kind::Stopper(_)));
         if kicked || self.cpus[cpu].resched && !queue.is_empty() && self.random.chance(80) {
             return self.preempt(cpu);
         }
@@ -298,7 +312,12 @@ impl Sim {
             return;
         }
         let on = |wanted: bool, weight: usize| if wanted && !self.ending { weight } else { 0 };
-        let weights = [40, on(true, 22), on(self.plan.softirqs, 12), on(self.plan.balancing, 12)];
+        let weights = [
+            40,
+            on(true, 22),
+            on(self.plan.softirqs, 12),
+            on(self.plan.balancing, 12),
+        ];
         match self.random.weighted(&weights) {
             1 => self.begin(cpu, [Phase::IrqEntry, Phase::Wake, Phase::IrqExit]),
             2 => self.begin(cpu, interrupt_with_softirq()),
@@ -308,7 +327,7 @@ impl Sim {
     }
 
     /// The idle loop was told by its flag.
-    fn polled(&self, cpu: Cpu) -> bool {
+    pub fn polled(&self, cpu: Cpu) -> bool {
         let list = &self.cpus[cpu].list;
         let first = list.first().map(|&wakeup| self.notes.wakeups[wakeup].sent);
         first == Some(super::notes::Sent::Flag)

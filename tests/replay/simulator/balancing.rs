@@ -22,7 +22,9 @@ impl Sim {
 
     /// The balancing soft interrupt pulls a task: here, or on behalf of a CPU that is idle.
     pub fn balance(&mut self, cpu: Cpu) {
-        let idle: Vec<Cpu> = (0..self.shared_cpus()).filter(|&c| self.is_idle(c)).collect();
+        let idle: Vec<Cpu> = (0..self.shared_cpus())
+            .filter(|&c| self.is_idle(c))
+            .collect();
         let other = self.random.pick(&idle).filter(|_| self.random.chance(50));
         let to = other.unwrap_or(cpu);
         if self.random.chance(15) && self.pull_delayed(cpu, to) {
@@ -82,7 +84,15 @@ impl Sim {
         match self.random.pick(&running) {
             Some(task) => {
                 let cause = Cause::Active;
-                self.kick(cpu, self.tasks[task].cpu, Work { task, to: cpu, cause })
+                self.kick(
+                    cpu,
+                    self.tasks[task].cpu,
+                    Work {
+                        task,
+                        to: cpu,
+                        cause,
+                    },
+                )
             }
             None => true,
         }
@@ -95,6 +105,7 @@ impl Sim {
             return true;
         }
         self.cpus[at].work = Some(work);
+        self.notes.own_kick[at] = self.cpus[cpu].current.filter(|&t| t == work.task);
         self.wake(cpu, stopper, Some(at));
         false
     }
@@ -108,7 +119,8 @@ impl Sim {
             return;
         }
         self.move_queued(cpu, task, to, cause);
-        if matches!(cause, Cause::Affinity | Cause::Numa | Cause::Exec) {
+        let own = self.notes.own_kick[cpu] == Some(task);
+        if own && self.kernel.has_waking() {
             // The moved task woke the stopper itself: by the events, its mask may have changed.
             self.notes.breaks.push((self.now, task));
         }
@@ -123,7 +135,12 @@ impl Sim {
         let Some(task) = self.cpus[cpu].current else {
             return true;
         };
-        let others: Vec<Cpu> = self.tasks[task].mask.iter().copied().filter(|&c| c != cpu).collect();
+        let others: Vec<Cpu> = self.tasks[task]
+            .mask
+            .iter()
+            .copied()
+            .filter(|&c| c != cpu)
+            .collect();
         let Some(to) = self.random.pick(&others) else {
             return true;
         };
@@ -145,10 +162,17 @@ impl Sim {
         let home = self.random.pick(&all).unwrap_or(0);
         match self.random.below(4) {
             0 => vec![home],
-            1 => all.iter().copied().filter(|&c| self.machine.same_llc(c, home)).collect(),
+            1 => all
+                .iter()
+                .copied()
+                .filter(|&c| self.machine.same_llc(c, home))
+                .collect(),
             _ => {
-                let mut some: Vec<Cpu> =
-                    all.iter().copied().filter(|_| self.random.chance(50)).collect();
+                let mut some: Vec<Cpu> = all
+                    .iter()
+                    .copied()
+                    .filter(|_| self.random.chance(50))
+                    .collect();
                 if some.is_empty() {
                     some.push(home);
                 }
@@ -176,6 +200,9 @@ impl Sim {
         };
         self.emit(cpu, What::SetAffinity { pid });
         self.notes.breaks.push((self.now, task));
+        if task == caller {
+            self.notes.own_calls.push((self.now, task, cpu));
+        }
         self.tasks[task].mask = mask.clone();
         let Some(to) = self.random.pick(&mask) else {
             return true;
@@ -218,11 +245,22 @@ impl Sim {
         let callback = address("generic_smp_call_function_single_interrupt", 0);
         let func = address("flush_tlb_func", 0);
         for &to in &targets {
-            self.emit(cpu, What::Queue { cpu: to, callsite, func });
+            self.emit(
+                cpu,
+                What::Queue {
+                    cpu: to,
+                    callsite,
+                    func,
+                },
+            );
         }
         if self.kernel.tells_sends() {
             let what = match targets[..] {
-                [only] => What::SendIpi { cpu: only, callsite, callback },
+                [only] => What::SendIpi {
+                    cpu: only,
+                    callsite,
+                    callback,
+                },
                 _ => What::SendIpis {
                     cpus: targets.clone(),
                     callsite,
@@ -259,7 +297,13 @@ impl Sim {
         let entry = self.enter(cpu, vector);
         self.emit(cpu, What::FunctionEntry { func });
         self.now += self.random.within(40, 200);
-        self.emit(cpu, What::Tlb { reason: 1, pages: 1 });
+        self.emit(
+            cpu,
+            What::Tlb {
+                reason: 1,
+                pages: 1,
+            },
+        );
         self.emit(cpu, What::FunctionExit { func });
         self.exit(cpu, vector, sending, entry);
     }

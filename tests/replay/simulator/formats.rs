@@ -61,8 +61,10 @@ impl Format {
                 declaration,
                 offset,
                 size,
-                signed: !declaration.contains("unsigned") && !declaration.starts_with('u')
-                    && !declaration.starts_with("char") && !declaration.contains('*')
+                signed: !declaration.contains("unsigned")
+                    && !declaration.starts_with('u')
+                    && !declaration.starts_with("char")
+                    && !declaration.contains('*')
                     && !declaration.contains("__data_loc"),
             });
         }
@@ -89,7 +91,12 @@ impl Format {
     }
 
     fn record(&self, event: &Event, values: &[Value]) -> Vec<u8> {
-        assert_eq!(values.len(), self.fields.len() - COMMON.len(), "{}", self.name);
+        assert_eq!(
+            values.len(),
+            self.fields.len() - COMMON.len(),
+            "{}",
+            self.name
+        );
         let fixed = self.fields.iter().map(|f| f.offset + f.size).max();
         let mut bytes = vec![0; fixed.unwrap_or(8).next_multiple_of(4)];
         bytes[0..2].copy_from_slice(&self.id.to_le_bytes());
@@ -172,7 +179,11 @@ pub fn formats(kernel: Kernel, probes: bool) -> Vec<Format> {
     ];
     all[1].print = format!(
         "\"prev_comm=%s prev_state=%s%s\", REC->prev_comm, {}, REC->next_prio",
-        if kernel.old_states() { OLD_STATES } else { NEW_STATES }
+        if kernel.old_states() {
+            OLD_STATES
+        } else {
+            NEW_STATES
+        }
     );
     if kernel.has_waking() {
         all.push(Format::new("sched", "sched_waking", wake));
@@ -181,24 +192,47 @@ pub fn formats(kernel: Kernel, probes: bool) -> Vec<Format> {
         (
             "sched",
             "sched_migrate_task",
-            &["char comm[16]", "pid_t pid", "int prio", "int orig_cpu", "int dest_cpu"],
+            &[
+                "char comm[16]",
+                "pid_t pid",
+                "int prio",
+                "int orig_cpu",
+                "int dest_cpu",
+            ],
         ),
         (
             "sched",
             "sched_process_fork",
-            &["char parent_comm[16]", "pid_t parent_pid", "char child_comm[16]", "pid_t child_pid"],
+            &[
+                "char parent_comm[16]",
+                "pid_t parent_pid",
+                "char child_comm[16]",
+                "pid_t child_pid",
+            ],
         ),
         (
             "sched",
             "sched_process_exec",
             &["__data_loc char[] filename", "pid_t pid", "pid_t old_pid"],
         ),
-        ("sched", "sched_process_exit", &["char comm[16]", "pid_t pid", "int prio"]),
+        (
+            "sched",
+            "sched_process_exit",
+            &["char comm[16]", "pid_t pid", "int prio"],
+        ),
         ("sched", "sched_wake_idle_without_ipi", &["int cpu"]),
         (
             "sched",
             "sched_move_numa",
-            &["pid_t pid", "pid_t tgid", "pid_t ngid", "int src_cpu", "int src_nid", "int dst_cpu", "int dst_nid"],
+            &[
+                "pid_t pid",
+                "pid_t tgid",
+                "pid_t ngid",
+                "int src_cpu",
+                "int src_nid",
+                "int dst_cpu",
+                "int dst_nid",
+            ],
         ),
         (
             "sched",
@@ -209,12 +243,21 @@ pub fn formats(kernel: Kernel, probes: bool) -> Vec<Format> {
         ("irq", "softirq_raise", &["unsigned int vec"]),
         ("irq", "softirq_entry", &["unsigned int vec"]),
         ("irq", "softirq_exit", &["unsigned int vec"]),
-        ("irq", "irq_handler_entry", &["int irq", "__data_loc char[] name"]),
+        (
+            "irq",
+            "irq_handler_entry",
+            &["int irq", "__data_loc char[] name"],
+        ),
         ("irq", "irq_handler_exit", &["int irq", "int ret"]),
         (
             "syscalls",
             "sys_enter_sched_setaffinity",
-            &["int __syscall_nr", "u64 pid", "u64 len", "u64 user_mask_ptr"],
+            &[
+                "int __syscall_nr",
+                "u64 pid",
+                "u64 len",
+                "u64 user_mask_ptr",
+            ],
         ),
     ];
     all.extend(more.map(|(system, name, fields)| Format::new(system, name, fields)));
@@ -231,9 +274,18 @@ pub fn formats(kernel: Kernel, probes: bool) -> Vec<Format> {
     if sends {
         let sites = ["unsigned int cpu", "void * callsite", "void * callback"];
         all.push(Format::new("ipi", "ipi_send_cpu", &sites));
-        let sites = ["__data_loc cpumask_t cpumask", "void * callsite", "void * callback"];
+        let sites = [
+            "__data_loc cpumask_t cpumask",
+            "void * callsite",
+            "void * callback",
+        ];
         all.push(Format::new("ipi", "ipi_send_cpumask", &sites));
-        let sites = ["unsigned int cpu", "void * callsite", "void * func", "void * csd"];
+        let sites = [
+            "unsigned int cpu",
+            "void * callsite",
+            "void * func",
+            "void * csd",
+        ];
         all.push(Format::new("csd", "csd_queue_cpu", &sites));
         for name in ["csd_function_entry", "csd_function_exit"] {
             all.push(Format::new("csd", name, &["void * func", "void * csd"]));
@@ -251,7 +303,11 @@ pub fn formats(kernel: Kernel, probes: bool) -> Vec<Format> {
             "s32 nr",
         ];
         all.push(Format::new("ttwu", "sel", &fields));
-        let fields = ["unsigned long __probe_func", "unsigned long __probe_ret_ip", "s32 cpu"];
+        let fields = [
+            "unsigned long __probe_func",
+            "unsigned long __probe_ret_ip",
+            "s32 cpu",
+        ];
         all.push(Format::new("ttwu", "selret", &fields));
     }
     for (place, format) in all.iter_mut().enumerate() {
@@ -303,7 +359,11 @@ pub fn encode(
     };
     let comm = |who: &Who| who.comm.clone();
     let (name, mut values): (String, Vec<Value>) = match &event.what {
-        What::Switch { prev, left: state, next } => (
+        What::Switch {
+            prev,
+            left: state,
+            next,
+        } => (
             "sched_switch".into(),
             vec![
                 Name(&prev.comm),
@@ -324,19 +384,35 @@ pub fn encode(
         ),
         What::Fork { parent, child } => (
             "sched_process_fork".into(),
-            vec![Name(&parent.comm), int(parent.pid), Name(&child.comm), int(child.pid)],
+            vec![
+                Name(&parent.comm),
+                int(parent.pid),
+                Name(&child.comm),
+                int(child.pid),
+            ],
         ),
         What::Exec { pid, old_pid } => (
             "sched_process_exec".into(),
             vec![Data(b"/bin/sim\0".to_vec()), int(*pid), int(*old_pid)],
         ),
-        What::Exit { who } => ("sched_process_exit".into(), vec![int(who.pid), int(who.prio)]),
+        What::Exit { who } => (
+            "sched_process_exit".into(),
+            vec![int(who.pid), int(who.prio)],
+        ),
         What::Poll { cpu } => ("sched_wake_idle_without_ipi".into(), vec![id(*cpu)]),
-        What::SendIpi { cpu, callsite, callback } => (
+        What::SendIpi {
+            cpu,
+            callsite,
+            callback,
+        } => (
             "ipi_send_cpu".into(),
             vec![id(*cpu), address(*callsite), address(*callback)],
         ),
-        What::SendIpis { cpus, callsite, callback } => {
+        What::SendIpis {
+            cpus,
+            callsite,
+            callback,
+        } => {
             let most = machine.ids.iter().max().map_or(0, |id| id / 64) as usize;
             let mut words = vec![0_u64; most + 1];
             for &cpu in cpus {
@@ -348,13 +424,15 @@ pub fn encode(
                 vec![Data(mask), address(*callsite), address(*callback)],
             )
         }
-        What::Queue { cpu, callsite, func } => (
+        What::Queue {
+            cpu,
+            callsite,
+            func,
+        } => (
             "csd_queue_cpu".into(),
             vec![id(*cpu), address(*callsite), address(*func), Int(0)],
         ),
-        What::FunctionEntry { func } => {
-            ("csd_function_entry".into(), vec![address(*func), Int(0)])
-        }
+        What::FunctionEntry { func } => ("csd_function_entry".into(), vec![address(*func), Int(0)]),
         What::FunctionExit { func } => ("csd_function_exit".into(), vec![address(*func), Int(0)]),
         What::VectorEntry(which) => {
             let (name, number) = vector(*which, "entry");

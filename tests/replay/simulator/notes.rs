@@ -182,10 +182,14 @@ pub struct Notes {
     pub breaks: Vec<(i64, Task)>,
     /// When which blocked task was moved, and where to.
     pub moved_asleep: Vec<(i64, Task, Cpu)>,
+    /// When which task changed its own mask, and where it ran.
+    pub own_calls: Vec<(i64, Task, Cpu)>,
+    /// By CPU: the task that woke its own CPU's stopper for itself.
+    pub own_kick: Vec<Option<Task>>,
 }
 
 impl Notes {
-    pub fn new(start: i64) -> Self {
+    pub fn new(start: i64, cpus: usize) -> Self {
         Self {
             start,
             end: start,
@@ -199,6 +203,8 @@ impl Notes {
             idled: Vec::new(),
             breaks: Vec::new(),
             moved_asleep: Vec::new(),
+            own_calls: Vec::new(),
+            own_kick: vec![None; cpus],
         }
     }
 }

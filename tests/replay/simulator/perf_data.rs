@@ -97,7 +97,12 @@ fn samples(out: &mut Bytes, recording: &Recording) {
     let formats = recording.formats();
     let machine = &recording.machine;
     let mut rings: Vec<(u32, std::vec::IntoIter<Stored>)> = (0..machine.cpus())
-        .map(|cpu| (machine.ids[cpu], recording.of_cpu(cpu, &formats).into_iter()))
+        .map(|cpu| {
+            (
+                machine.ids[cpu],
+                recording.of_cpu(cpu, &formats).into_iter(),
+            )
+        })
         .collect();
     // Each round holds what happened up to some event of the whole recording.
     for round in recording.events.chunks(ROUND) {
@@ -190,7 +195,9 @@ fn cpu_topology(machine: &Machine) -> Bytes {
     let mut out = Bytes::default();
     for groups in [machine.groups(Machine::node), machine.groups(Machine::core)] {
         out.u32(groups.len());
-        groups.iter().for_each(|list| string(&mut out, &cpu_list(list)));
+        groups
+            .iter()
+            .for_each(|list| string(&mut out, &cpu_list(list)));
     }
     let mut by_id: Vec<(u32, usize)> = (0..machine.cpus()).map(|c| (machine.ids[c], c)).collect();
     by_id.sort_unstable();

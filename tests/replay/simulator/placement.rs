@@ -40,7 +40,11 @@ impl Sim {
         };
         let allowed = |cpu: Cpu| near.contains(&cpu);
         if !self.fair(wakee) {
-            return if allowed(prev) && self.random.chance(70) { prev } else { fallback };
+            return if allowed(prev) && self.random.chance(70) {
+                prev
+            } else {
+                fallback
+            };
         }
         if self.may_stack(waker_cpu, prev) && allowed(prev) && self.random.chance(70) {
             return prev;
@@ -68,7 +72,11 @@ impl Sim {
     }
 
     fn idle_among(&mut self, near: &[Cpu], prev: Cpu, waker_cpu: Cpu) -> Option<Cpu> {
-        let idle: Vec<Cpu> = near.iter().copied().filter(|&cpu| self.is_idle(cpu)).collect();
+        let idle: Vec<Cpu> = near
+            .iter()
+            .copied()
+            .filter(|&cpu| self.is_idle(cpu))
+            .collect();
         let first = [prev, waker_cpu].into_iter().find(|cpu| idle.contains(cpu));
         let any = self.random.pick(&idle);
         first.or(any)

@@ -53,9 +53,10 @@ impl Recording {
             let Some((format, record)) = encode(event, formats, self.kernel, &self.machine) else {
                 continue;
             };
-            let loss = self.losses.iter().find(|loss| {
-                loss.cpu == cpu && loss.after < event.ts && event.ts < loss.before
-            });
+            let loss = self
+                .losses
+                .iter()
+                .find(|loss| loss.cpu == cpu && loss.after < event.ts && event.ts < loss.before);
             if let Some(loss) = loss {
                 let (count, _) = lost.unwrap_or((0, true));
                 lost = Some((count + 1, loss.counted));
@@ -85,7 +86,8 @@ pub fn tracing_data(recording: &Recording, formats: &[Format], version: &str) ->
          \tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;\n\
          \tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;\n",
     );
-    out.text("header_event").sized("# compressed entry header\n");
+    out.text("header_event")
+        .sized("# compressed entry header\n");
     let own: Vec<&Format> = formats.iter().filter(|f| f.system == "ftrace").collect();
     out.u32(own.len());
     for format in own {
@@ -108,7 +110,9 @@ pub fn tracing_data(recording: &Recording, formats: &[Format], version: &str) ->
     out.u32(symbols.len()).raw(symbols.as_bytes());
     out.u32(0);
     let names = recording.tasks.iter();
-    let names: String = names.map(|(pid, _, name)| format!("{pid} {name}\n")).collect();
+    let names: String = names
+        .map(|(pid, _, name)| format!("{pid} {name}\n"))
+        .collect();
     out.sized(&names);
     out
 }

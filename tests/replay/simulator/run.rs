@@ -41,7 +41,13 @@ impl Sim {
             true => self.some_mask(all),
             false => all.to_vec(),
         };
-        let task = self.add_task(&format!("worker-{}", number % 7), prio, kind, mask.clone(), pid);
+        let task = self.add_task(
+            &format!("worker-{}", number % 7),
+            prio,
+            kind,
+            mask.clone(),
+            pid,
+        );
         self.tasks[task].tgid = 2000 + (number as i32 / 3) * 3;
         self.tasks[task].cpu = self.random.pick(&mask).unwrap_or(0);
         if told && !hidden {
@@ -53,8 +59,16 @@ impl Sim {
         let home = self.random.pick(all).unwrap_or(0);
         match self.random.below(3) {
             0 => vec![home],
-            1 => all.iter().copied().filter(|&c| self.machine.same_llc(c, home)).collect(),
-            _ => all.iter().copied().filter(|&c| c == home || self.random.chance(40)).collect(),
+            1 => all
+                .iter()
+                .copied()
+                .filter(|&c| self.machine.same_llc(c, home))
+                .collect(),
+            _ => all
+                .iter()
+                .copied()
+                .filter(|&c| c == home || self.random.chance(40))
+                .collect(),
         }
     }
 

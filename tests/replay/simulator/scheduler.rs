@@ -9,7 +9,7 @@ use super::events::{Event, Left, What, Who};
 use super::flips::{Flips, TICK_NS};
 use super::kernels::Kernel;
 use super::machine::{Cpu, Machine};
-use super::notes::{Change, Cause, Move, Notes, State, TaskNote, Why};
+use super::notes::{Cause, Change, Move, Notes, State, TaskNote, Why};
 use super::plan::Plan;
 use super::random::Random;
 use super::recording::Recording;
@@ -151,7 +151,7 @@ impl Sim {
             cpus: vec![CpuState::default(); machine.cpus()],
             tasks: Vec::new(),
             log: Vec::new(),
-            notes: Notes::new(START),
+            notes: Notes::new(START, machine.cpus()),
             ending: false,
             next_pid: 3000,
             stoppers: Vec::new(),
@@ -163,7 +163,14 @@ impl Sim {
         }
     }
 
-    pub fn add_task(&mut self, comm: &str, prio: i32, kind: Kind, mask: Vec<Cpu>, pid: i32) -> Task {
+    pub fn add_task(
+        &mut self,
+        comm: &str,
+        prio: i32,
+        kind: Kind,
+        mask: Vec<Cpu>,
+        pid: i32,
+    ) -> Task {
         let task = self.tasks.len();
         let cpu = mask.first().copied().unwrap_or(0);
         self.tasks.push(TaskState {

@@ -27,7 +27,10 @@ fn written() {
         let a = run(&dat, &RunOptions::default());
         let b = run(&perf, &RunOptions::default());
         println!("{kernel:?} {:?}", a.counts);
-        println!("{:?} {:?}", a.prepared.survey.faults, b.prepared.survey.faults);
+        println!(
+            "{:?} {:?}",
+            a.prepared.survey.faults, b.prepared.survey.faults
+        );
         println!("{} {}", a.rows.wakeups.len(), b.rows.wakeups.len());
         assert_eq!(a.rows.waits, b.rows.waits);
     }

@@ -52,7 +52,10 @@ impl Sim {
 
     /// `sched_wakeup`.
     fn enqueued(&mut self, cpu: Cpu, wakeup: usize) {
-        let (wakee, to) = (self.notes.wakeups[wakeup].wakee, self.notes.wakeups[wakeup].chosen);
+        let (wakee, to) = (
+            self.notes.wakeups[wakeup].wakee,
+            self.notes.wakeups[wakeup].chosen,
+        );
         let who = self.tasks[wakee].who.clone();
         let ts = self.emit(cpu, What::Wakeup { who, to });
         let idle = self.cpus[cpu].current.is_none();
@@ -111,7 +114,8 @@ impl Sim {
         self.set(wakee, State::Transit(chosen), Why::Other);
         self.cpus[prev].delayed.retain(|&task| task != wakee);
         self.tasks[wakee].delayed = false;
-        let selected = way != Way::Requeued && self.fair(wakee) && !self.notes.wakeups[wakeup].pinned;
+        let selected =
+            way != Way::Requeued && self.fair(wakee) && !self.notes.wakeups[wakeup].pinned;
         if selected {
             self.charge(cpu, wakeup);
         }
@@ -137,7 +141,10 @@ impl Sim {
     fn probe(&mut self, cpu: Cpu, wakeup: usize) {
         let wakee = self.notes.wakeups[wakeup].wakee;
         let task = &self.tasks[wakee];
-        let last = task.flips.last.map_or(0, |task| 0xffff_8880_0000_0000 + task as u64 * 4096);
+        let last = task
+            .flips
+            .last
+            .map_or(0, |task| 0xffff_8880_0000_0000 + task as u64 * 4096);
         let select = Select {
             pid: task.who.pid,
             flips: task.flips.flips,
@@ -152,7 +159,13 @@ impl Sim {
 
     /// The CPU is chosen.
     fn chosen(&mut self, cpu: Cpu, wakeup: usize, selected: bool) {
-        let Wakeup { wakee, prev, chosen, way, .. } = self.notes.wakeups[wakeup];
+        let Wakeup {
+            wakee,
+            prev,
+            chosen,
+            way,
+            ..
+        } = self.notes.wakeups[wakeup];
         if selected && self.plan.probes {
             let ts = self.emit(cpu, What::Selected { cpu: chosen });
             self.notes.wakeups[wakeup].probed = Some(ts);
@@ -220,7 +233,11 @@ impl Sim {
                 0 => address("wakeup_preempt", 0x20),
                 _ => address("try_to_wake_up", 0x80),
             };
-            let what = What::SendIpi { cpu: to, callsite, callback };
+            let what = What::SendIpi {
+                cpu: to,
+                callsite,
+                callback,
+            };
             self.emit(cpu, what);
         }
         self.notes.sendings.push(Sending {
@@ -235,7 +252,10 @@ impl Sim {
 
     /// Enqueues the wakee on whatever CPU.
     fn enqueue_there(&mut self, cpu: Cpu, wakeup: usize) {
-        let (wakee, to) = (self.notes.wakeups[wakeup].wakee, self.notes.wakeups[wakeup].chosen);
+        let (wakee, to) = (
+            self.notes.wakeups[wakeup].wakee,
+            self.notes.wakeups[wakeup].chosen,
+        );
         let idle = self.cpus[to].current.is_none();
         let preempts = idle || !self.fair(wakee) || self.random.chance(35);
         if to != cpu && preempts {
@@ -289,15 +309,18 @@ impl Sim {
 
     /// A CPU goes through its wake list: in an interrupt, or as its idle loop saw the flag.
     pub fn land(&mut self, cpu: Cpu, sending: Option<usize>) {
-        let leaving = self.cpus[cpu].current.is_some_and(|task| self.tasks[task].leaving);
+        let leaving = self.cpus[cpu]
+            .current
+            .is_some_and(|task| self.tasks[task].leaving);
         if self.cpus[cpu].in_kernel || leaving {
             self.after(80, move |sim| sim.land(cpu, sending));
             return;
         }
-        let list = std::mem::take(&mut self.cpus[cpu].list);
-        if list.is_empty() && sending.is_none() {
+        // Its idle loop may have seen the flag before.
+        if sending.is_none() && !self.polled(cpu) {
             return;
         }
+        let list = std::mem::take(&mut self.cpus[cpu].list);
         let vector = sending.map(|sending| self.notes.sendings[sending].kind);
         let entry = vector.map(|vector| self.enter(cpu, vector));
         let func = address("sched_ttwu_pending", 0);
