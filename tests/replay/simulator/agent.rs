@@ -28,7 +28,6 @@ pub enum Phase {
     SoftirqExit(u32),
     /// Some task that sleeps.
     Wake,
-    WakeOne(Task),
     WakeItself,
     WakeInPlace,
     WakeLeaving,
@@ -54,6 +53,9 @@ impl Sim {
 
     /// The CPU takes its next step some time later.
     pub fn later(&mut self, cpu: Cpu) {
+        if self.plan.directed {
+            return;
+        }
         let state = &self.cpus[cpu];
         let waits = !state.queue.is_empty() || !state.withheld.is_empty();
         let most = match (state.current, waits) {
@@ -119,12 +121,6 @@ impl Sim {
                 self.cpus[cpu].context &= !SOFTIRQ;
             }
             Phase::Wake => return self.wake_some(cpu),
-            Phase::WakeOne(task) => {
-                if self.tasks[task].state == State::Blocked {
-                    self.wake(cpu, task, None);
-                    return false;
-                }
-            }
             Phase::WakeItself => {
                 if let Some(task) = self.cpus[cpu].current {
                     self.wake_itself(cpu, task);
@@ -402,7 +398,7 @@ impl Sim {
     }
 }
 
-fn interrupt_with_softirq() -> Vec<Phase> {
+pub fn interrupt_with_softirq() -> Vec<Phase> {
     vec![
         Phase::IrqEntry,
         Phase::Wake,
@@ -414,7 +410,7 @@ fn interrupt_with_softirq() -> Vec<Phase> {
     ]
 }
 
-fn inline_softirq() -> Vec<Phase> {
+pub fn inline_softirq() -> Vec<Phase> {
     vec![
         Phase::Raise(NET),
         Phase::SoftirqEntry(NET, true),
@@ -423,7 +419,7 @@ fn inline_softirq() -> Vec<Phase> {
     ]
 }
 
-fn balancing(what: Phase) -> Vec<Phase> {
+pub fn balancing(what: Phase) -> Vec<Phase> {
     vec![
         Phase::TickRaises(SCHED),
         Phase::SoftirqEntry(SCHED, false),

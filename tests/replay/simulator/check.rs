@@ -44,6 +44,10 @@ impl Written {
         Self(path)
     }
 
+    pub fn path(&self) -> String {
+        self.0.display().to_string()
+    }
+
     pub fn rows(&self, options: &RunOptions) -> Replayed {
         run(&self.0, options)
     }
@@ -67,6 +71,13 @@ impl Drop for Written {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }
+}
+
+/// A number of a report by its dotted name.
+pub fn number(report: &Value, name: &str) -> Option<i64> {
+    // Paths have hyphens, but never dots.
+    let found = name.split('.').try_fold(report, |at, key| at.get(key))?;
+    found.as_i64()
 }
 
 pub fn window(from: i64, to: i64) -> RunOptions {

@@ -85,10 +85,6 @@ impl Machine {
         self.ids.len()
     }
 
-    pub fn all(&self) -> Vec<Cpu> {
-        (0..self.cpus()).collect()
-    }
-
     /// The place among `size` CPUs each; lone CPUs come after.
     fn group(&self, cpu: Cpu, size: usize) -> usize {
         let grouped = self.shape.cpus();

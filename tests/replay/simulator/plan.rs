@@ -30,6 +30,12 @@ pub struct Plan {
     pub wide_domain: bool,
     /// Shootdowns of translations.
     pub shootdowns: bool,
+    /// Nothing happens by itself: a test says what does.
+    pub directed: bool,
+    /// Whether wakees preempt, where a test says so.
+    pub preempts: Option<bool>,
+    /// How long it takes from sending to a queued wakeup's handler, from and to.
+    pub landing_ns: (i64, i64),
     /// In percent: how often the search for an idle CPU is left out.
     pub carelessness: usize,
 }
@@ -55,6 +61,9 @@ impl Plan {
             repinning: false,
             wide_domain: false,
             shootdowns: true,
+            directed: false,
+            preempts: None,
+            landing_ns: (300, 4000),
             carelessness: 50,
         }
     }

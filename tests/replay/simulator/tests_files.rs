@@ -1,37 +1,43 @@
-//! The files that the simulator writes are what it says that they are.
+//! The files that the simulator writes are what it says that they are, by other programs' word.
 
-use std::path::PathBuf;
+use std::process::Command;
 
-use ttwu::pipeline::RunOptions;
-
+use super::check::{File, Written};
 use super::kernels::KERNELS;
 use super::machine::Shape;
-use super::perf_data::perf_data;
 use super::plan::Plan;
 use super::run::simulate;
-use super::trace_dat::trace_dat;
-use crate::support::run;
 
+/// What a program prints; `None` where it is not installed.
+fn told(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(arguments).output();
+    let Ok(output) = output else {
+        eprintln!("no {program} at hand: what it says is not compared");
+        return None;
+    };
+    assert!(output.status.success(), "{program}: {output:?}");
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// `trace-cmd report` and `perf script` see every event, by name.
 #[test]
-fn written() {
-    let dir = std::env::temp_dir().join(format!("ttwu-sim-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).unwrap();
+fn others_read_the_files_alike() {
     for kernel in KERNELS {
-        let plan = Plan::new(1, Shape::new(2, 2, 2, 2, 1)).on(kernel);
-        let sim = simulate(plan);
+        let sim = simulate(Plan::new(3, Shape::new(2, 4, 2, 2, 1)).on(kernel));
         let recording = sim.recording();
-        let dat: PathBuf = dir.join("trace.dat");
-        std::fs::write(&dat, trace_dat(&recording)).unwrap();
-        let perf: PathBuf = dir.join("perf.data");
-        std::fs::write(&perf, perf_data(&recording)).unwrap();
-        let a = run(&dat, &RunOptions::default());
-        let b = run(&perf, &RunOptions::default());
-        println!("{kernel:?} {:?}", a.counts);
-        println!(
-            "{:?} {:?}",
-            a.prepared.survey.faults, b.prepared.survey.faults
-        );
-        println!("{} {}", a.rows.wakeups.len(), b.rows.wakeups.len());
-        assert_eq!(a.rows.waits, b.rows.waits);
+        let switches = sim
+            .log
+            .iter()
+            .filter(|event| matches!(event.what, super::events::What::Switch { .. }));
+        let switches = switches.count();
+        let count = |text: &str| text.lines().filter(|l| l.contains("sched_switch:")).count();
+        let dat = Written::new(&recording, File::TraceDat);
+        if let Some(text) = told("trace-cmd", &["report", "-i", &dat.path()]) {
+            assert_eq!(count(&text), switches, "{kernel:?}");
+        }
+        let perf = Written::new(&recording, File::PerfData);
+        if let Some(text) = told("perf", &["script", "-f", "-i", &perf.path()]) {
+            assert_eq!(count(&text), switches, "{kernel:?}");
+        }
     }
 }

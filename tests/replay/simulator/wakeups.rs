@@ -203,7 +203,8 @@ impl Sim {
         }
         let first = self.cpus[to].list.is_empty();
         self.cpus[to].list.push(wakeup);
-        let delay = self.random.within(300, 4000);
+        let (from, to_ns) = self.plan.landing_ns;
+        let delay = self.random.within(from, to_ns);
         let sent = if !first {
             Sent::Behind
         } else if self.polls(to) {
@@ -257,7 +258,8 @@ impl Sim {
             self.notes.wakeups[wakeup].chosen,
         );
         let idle = self.cpus[to].current.is_none();
-        let preempts = idle || !self.fair(wakee) || self.random.chance(35);
+        let by_chance = self.random.chance(35);
+        let preempts = idle || !self.fair(wakee) || self.plan.preempts.unwrap_or(by_chance);
         if to != cpu && preempts {
             if self.polls(to) {
                 self.notes.wakeups[wakeup].flagged = Some(self.emit(cpu, What::Poll { cpu: to }));
