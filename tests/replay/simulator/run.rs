@@ -6,6 +6,9 @@ use super::notes::{Change, State, Why};
 use super::plan::Plan;
 use super::scheduler::{Kind, START, Sim};
 
+/// The pid of a task that is alone.
+pub const LONE_PID: i32 = 999;
+
 impl Sim {
     /// A machine with stoppers, kernel threads and tasks, all of them asleep.
     pub fn set_up(plan: Plan, machine: Machine) -> Self {
@@ -74,8 +77,7 @@ impl Sim {
 
     /// A task that runs all the time on a CPU that nobody else uses.
     pub fn add_lone_task(&mut self, cpu: Cpu) {
-        let pid = 999;
-        let task = self.add_task("lone", 120, Kind::Alone, vec![cpu], pid);
+        let task = self.add_task("lone", 120, Kind::Alone, vec![cpu], LONE_PID);
         self.notes.tasks[task].told = Some(vec![cpu]);
         self.tasks[task].cpu = cpu;
         self.cpus[cpu].current = Some(task);
@@ -107,7 +109,8 @@ impl Sim {
             self.later(cpu);
         }
         while self.go_on() {
-            self.ending |= self.log.len() >= self.plan.events;
+            // Those that are alone show themselves once, which is to change nothing.
+            self.ending |= self.log.len() - self.machine.lone_llcs >= self.plan.events;
         }
         self.finish();
     }

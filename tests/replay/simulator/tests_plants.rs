@@ -156,10 +156,8 @@ fn raced_to_a_good_choice() {
     let mut stage = two();
     stage.occupy(&[0, 2]);
     let (wakee, quick) = (stage.confined(vec![1]), stage.task(1));
-    let wakeup = stage.begin_wake(0, wakee, 1);
-    stage.pass(2000);
-    stage.begin_wake(2, quick, 1);
-    stage.drain();
+    stage.sim.plan.landing_ns = (9000, 9001);
+    let wakeup = stage.wake_one_then_another((0, wakee), (2, quick), 1);
     stage.run(1, quick);
     stage.pass(9000);
     stage.sleep(1);
