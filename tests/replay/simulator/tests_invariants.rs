@@ -143,7 +143,7 @@ fn ids_within_an_llc_do_not_matter() {
         compare(&mut differ, "", &before, &after);
         differ.none(&format!("seed {seed}"));
     }
-    assert!(strict >= 30, "{strict} reports were compared whole");
+    assert!(strict >= 20, "{strict} reports were compared whole");
 }
 
 /// Takes out what hangs on the choice of those left over by their LLCs, and the order that follows from it.
@@ -156,7 +156,7 @@ fn without_leftovers(value: &mut Value) {
         "idle_ns",
         "idle_share",
         "lost_ns",
-        "loss",
+        "lost_capacity_share",
     ];
     match value {
         Value::Object(fields) => {

@@ -157,7 +157,7 @@ fn raced_to_a_good_choice() {
     stage.occupy(&[0, 2]);
     let (wakee, quick) = (stage.confined(vec![1]), stage.task(1));
     stage.sim.plan.landing_ns = (9000, 9001);
-    let wakeup = stage.wake_one_then_another((0, wakee), (2, quick), 1);
+    let wakeup = stage.wake_one_then_another((0, wakee), (2, quick), 1, 1);
     stage.run(1, quick);
     stage.pass(9000);
     stage.sleep(1);
@@ -188,18 +188,15 @@ fn saturated() {
     assert_eq!(stage.end().verdicts(wakeup), BOTH("saturated"));
 }
 
-/// A queued wakeup lands on a CPU on which tasks are due: at no time is that CPU idle.
+/// A wakeup is on its way to the only other CPU, and lands there: at no time is that CPU idle.
 #[test]
 fn saturated_though_a_wakeup_lands() {
     let mut stage = Stage::on(V6_12, Shape::new(1, 1, 2, 1, 1));
-    stage.occupy(&[0, 1]);
+    stage.sim.plan.landing_ns = (9000, 9001);
+    stage.occupy(&[0]);
     let (wakee, other) = (stage.task(0), stage.task(1));
-    let wakeup = stage.wake(0, wakee, 0);
-    // Nobody's choice, but CPU 1 goes from task to task by way of a wakeup that lands as it runs nothing.
-    stage.begin_wake(0, other, 1);
-    stage.drain();
-    stage.pass(9000);
-    stage.sleep(1);
+    let wakeup = stage.wake_one_then_another((0, other), (0, wakee), 1, 0) + 1;
+    stage.run(1, other);
     stage.pass(9000);
     stage.sleep(0);
     assert_eq!(stage.end().verdicts(wakeup), BOTH("saturated"));
@@ -328,7 +325,7 @@ fn a_list_that_is_not_empty_needs_no_interrupt() {
     stage.occupy(&[0, 2]);
     stage.sim.cpus[5].polling = false;
     let (first, second) = (stage.task(5), stage.task(5));
-    let ahead = stage.wake_one_then_another((0, first), (2, second), 5);
+    let ahead = stage.wake_one_then_another((0, first), (2, second), 5, 5);
     let played = stage.end();
     assert_eq!(path_of(&played, ahead), ("queued", Some("queued-ipi")));
     assert_eq!(
@@ -343,6 +340,7 @@ impl Stage {
         (cpu, task): (usize, usize),
         (cpu2, task2): (usize, usize),
         to: usize,
+        to2: usize,
     ) -> usize {
         let first = self.begin_wake(cpu, task, to);
         // The first one is listed by then, and has not landed.
@@ -350,7 +348,7 @@ impl Stage {
         while self.sim.now < until && self.sim.cpus[to].list.is_empty() {
             self.sim.go_on();
         }
-        self.begin_wake(cpu2, task2, to);
+        self.begin_wake(cpu2, task2, to2);
         self.drain();
         first
     }

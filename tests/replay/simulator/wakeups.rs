@@ -123,7 +123,13 @@ impl Sim {
             self.probe(cpu, wakeup);
         }
         let delay = self.random.within(150, 1200);
-        self.after(delay, move |sim| sim.chosen(cpu, wakeup, selected));
+        if delayed {
+            // Under the lock of its queue, so that nothing comes between.
+            self.now += delay;
+            self.enqueue_there(cpu, wakeup);
+        } else {
+            self.after(delay, move |sim| sim.chosen(cpu, wakeup, selected));
+        }
     }
 
     fn charge(&mut self, cpu: Cpu, wakeup: usize) {
@@ -273,12 +279,21 @@ impl Sim {
             }
         }
         let delay = self.random.within(30, 200);
-        self.after(delay, move |sim| {
+        let requeue = self.notes.wakeups[wakeup].way == Way::Requeued;
+        let arrive = move |sim: &mut Sim| {
             sim.enqueued(cpu, wakeup);
             sim.enqueue(wakee, to, Why::Woken(wakeup));
             sim.cpus[to].resched |= preempts;
-            sim.proceed(cpu);
-        });
+        };
+        if requeue {
+            arrive(self);
+            self.after(delay, move |sim| sim.proceed(cpu));
+        } else {
+            self.after(delay, move |sim| {
+                arrive(sim);
+                sim.proceed(cpu);
+            });
+        }
     }
 
     /// Interrupts another CPU so that it looks whom to run.
