@@ -12,7 +12,7 @@ pub struct LedgerTruth {
     pub transit: i64,
     pub core: i64,
     pub smt: i64,
-    /// At least and at most: which tasks are left over where masks differ is not laid down.
+    /// At least and at most: who is left over where masks differ is tried out only where few CPUs are free.
     pub machine: (i64, i64),
     /// By CPU: running and transit.
     pub by_cpu: Vec<(i64, i64)>,
@@ -111,7 +111,13 @@ impl LedgerTruth {
         let unrestricted = waiting.iter().all(|w| w.mask.is_none());
         let most = most_matched(&all, &free) - near;
         let most = most.min(left_waiting.min(left_free));
-        let least = if unrestricted { most } else { 0 };
+        let (least, most) = match unrestricted || most == 0 {
+            true => (most, most),
+            false => match most_across(&all, &free, timeline, segment) {
+                Some(across) => (across, across),
+                None => (0, most),
+            },
+        };
         self.machine.0 += ns * least as i64;
         self.machine.1 += ns * most as i64;
         self.plain &= unrestricted;
@@ -163,6 +169,47 @@ fn waiting(segment: &Segment) -> impl Iterator<Item = (Task, Cpu)> + '_ {
         State::Queued(cpu) if segment.due[cpu] != Some(task) => Some((task, cpu)),
         _ => None,
     })
+}
+
+/// More free CPUs than this are not tried all.
+const TRIED: usize = 11;
+
+/// Of all matchings with the most pairs within LLCs, and of these the most whole cores: the most pairs across LLCs. By trying
+/// everything: for each set of CPUs, the best that tasks can do with it.
+fn most_across(
+    tasks: &[&Waiting],
+    cpus: &[Cpu],
+    timeline: &Timeline,
+    segment: &Segment,
+) -> Option<usize> {
+    if cpus.len() > TRIED {
+        return None;
+    }
+    let mut best: Vec<Option<(usize, usize, usize)>> = vec![None; 1 << cpus.len()];
+    best[0] = Some((0, 0, 0));
+    for task in tasks {
+        // Backwards, so that a task takes one CPU only.
+        for used in (0..best.len()).rev() {
+            let Some((near, whole, far)) = best[used] else {
+                continue;
+            };
+            for (place, &cpu) in cpus.iter().enumerate() {
+                let with = used | 1 << place;
+                if with == used || !task.may_use(cpu) {
+                    continue;
+                }
+                let more = match timeline.machine.llc(cpu) == task.llc {
+                    true => {
+                        let core = usize::from(timeline.whole_core(segment, cpu));
+                        (near + 1, whole + core, far)
+                    }
+                    false => (near, whole, far + 1),
+                };
+                best[with] = best[with].max(Some(more));
+            }
+        }
+    }
+    best.into_iter().flatten().max().map(|(_, _, far)| far)
 }
 
 /// The size of the greatest matching, by augmenting paths.

@@ -12,7 +12,6 @@ pub struct PingPong {
     pub stage: Stage,
     pub tasks: [Task; 2],
     pub cpus: [Cpu; 2],
-    pub units: u64,
     /// Stamps of the first mark and of the last.
     pub span: (i64, i64),
 }
@@ -30,7 +29,6 @@ impl PingPong {
             stage,
             tasks,
             cpus,
-            units,
             span: (start, start),
         };
         for unit in 1..=units {
