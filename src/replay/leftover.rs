@@ -244,15 +244,19 @@ impl<'a> Leftover<'a> {
         for (g, waiters) in self.waiters.iter().enumerate() {
             tasks[near.root(g)] += waiters.tasks.len();
         }
+        let parts: Vec<Option<usize>> = (0..self.free.len())
+            .map(|slot| part_of(slot).map(|g| near.root(g)))
+            .collect();
         // The first CPU of a part stands for all of them.
-        let mut stands: Vec<usize> = (0..self.free.len()).collect();
-        for slot in 0..self.free.len() {
-            if let Some(g) = part_of(slot) {
-                spare[near.root(g)] += 1;
-                let first = (0..=slot)
-                    .find(|&other| part_of(other).is_some_and(|of| near.root(of) == near.root(g)));
-                stands[slot] = first.unwrap_or(slot);
-            }
+        let stands = |slot: usize| match parts[slot] {
+            None => slot,
+            part => parts
+                .iter()
+                .position(|other| *other == part)
+                .unwrap_or(slot),
+        };
+        for part in parts.iter().flatten() {
+            spare[*part] += 1;
         }
         for (slot, owner) in self.owner.iter().enumerate() {
             if let Some(g) = owner.filter(|&g| self.is_near(slot, g)) {
@@ -261,13 +265,13 @@ impl<'a> Leftover<'a> {
             }
         }
         let mut joints = Roots::new(offset + self.free.len());
-        for slot in 0..self.free.len() {
-            if part_of(slot).is_some_and(|g| spare[near.root(g)] == 0) {
+        for (slot, part) in parts.iter().enumerate() {
+            if part.is_some_and(|part| spare[part] == 0) {
                 continue;
             }
             for g in 0..offset {
                 if !self.is_near(slot, g) && self.allowed(slot, g) && tasks[near.root(g)] > 0 {
-                    joints.join(near.root(g), offset + stands[slot]);
+                    joints.join(near.root(g), offset + stands(slot));
                 }
             }
         }

@@ -232,14 +232,12 @@ impl Sim {
             return stopper;
         }
         let withheld = self.cpus[cpu].withheld.clone();
-        if queue.is_empty() || self.random.chance(20) {
-            if let Some(task) = self
-                .random
-                .pick(&withheld)
-                .filter(|_| self.random.chance(60))
-            {
-                return Some(task);
-            }
+        let from_withheld = queue.is_empty() || self.random.chance(20);
+        if from_withheld
+            && let Some(task) = self.random.pick(&withheld)
+            && self.random.chance(60)
+        {
+            return Some(task);
         }
         self.random.pick(&queue)
     }

@@ -49,10 +49,10 @@ impl Sim {
         if self.may_stack(waker_cpu, prev) && allowed(prev) && self.random.chance(70) {
             return prev;
         }
-        if !self.random.chance(self.plan.carelessness) {
-            if let Some(idle) = self.idle_among(&near, prev, waker_cpu) {
-                return idle;
-            }
+        if !self.random.chance(self.plan.carelessness)
+            && let Some(idle) = self.idle_among(&near, prev, waker_cpu)
+        {
+            return idle;
         }
         match self.random.weighted(&[45, 35, 20]) {
             0 if allowed(prev) => prev,

@@ -38,8 +38,8 @@ impl Sim {
             true => (49, Kind::RealTime),
             false => (120, Kind::Normal),
         };
-        let told = self.plan.told_masks && number % 3 != 0;
-        let hidden = self.plan.hidden_masks && number % 4 == 0;
+        let told = self.plan.told_masks && !number.is_multiple_of(3);
+        let hidden = self.plan.hidden_masks && number.is_multiple_of(4);
         let mask = match told || hidden {
             true => self.some_mask(all),
             false => all.to_vec(),
