@@ -28,8 +28,8 @@ pub enum Sight {
     },
     Waking {
         target_cpu: u32,
-        /// The wakee is a stopper, by its name.
-        stopper: bool,
+        /// The wakee's pid, if it is a stopper by its name.
+        stopper: Option<i32>,
     },
     /// `sched_wakeup` or `sched_wakeup_new`.
     Wakeup {
@@ -64,7 +64,7 @@ impl Sight {
             Payload::Switch { next_pid, .. } => Self::Switch { next_pid },
             Payload::Waking(wake) => Self::Waking {
                 target_cpu: wake.target_cpu,
-                stopper: is_stopper(&wake.comm),
+                stopper: is_stopper(&wake.comm).then_some(wake.pid),
             },
             Payload::Wakeup(wake) | Payload::WakeupNew(wake) => Self::Wakeup {
                 pid: wake.pid,
@@ -133,7 +133,10 @@ impl Whole<'_> {
         match fields.kind {
             WakeKind::Waking => Some(self.glance(Sight::Waking {
                 target_cpu,
-                stopper: fields.comm.raw(self.record)?.starts_with(STOPPER),
+                stopper: match fields.comm.raw(self.record)?.starts_with(STOPPER) {
+                    true => Some(fields.pid.get(self.record)?),
+                    false => None,
+                },
             })),
             WakeKind::Wakeup | WakeKind::New => Some(self.glance(Sight::Wakeup {
                 pid: fields.pid.get(self.record)?,

@@ -8,7 +8,7 @@ use super::engine::Replay;
 use super::rows::{Sink, TaskId};
 use super::snapshot;
 use super::steps::{Probe, WakeInfo};
-use super::tasks::{Told, bound_cpu};
+use super::tasks::{TaskState, Told, bound_cpu};
 use super::words::{Pair, Reading};
 use ttwu_parsers::event::{Comm, CpuMask};
 
@@ -104,6 +104,19 @@ impl<S: Sink> Replay<'_, S> {
         });
         self.tasks[task].bound_to = bound.as_ref().map(|(cpu, _)| *cpu);
         self.tasks[task].bound_mask = bound.map(|(_, only)| self.masks.intern(only));
+    }
+
+    /// The task's mask changes: if it waits, it does so under the new one from now on.
+    pub(super) fn mask_changed(&mut self, pid: i32) {
+        let Some(task) = self.tasks.find(pid) else {
+            return;
+        };
+        if let TaskState::Queued { cpu } = self.tasks[task].state
+            && self.tasks[task].waiting_at.is_some()
+        {
+            self.stop_waiting(task, cpu);
+            self.start_waiting(task, cpu);
+        }
     }
 
     /// Takes in masks that the next wakings name by number.

@@ -43,8 +43,14 @@ impl<S: Sink> Replay<'_, S> {
         {
             return false;
         }
-        match (task.last_out, self.cpus[chosen].went_idle) {
-            (Some((left, _, _)), Some(idle)) => idle < left,
+        let since = task
+            .last_out
+            .map(|(left, _, _)| left)
+            .max(task.moved_asleep);
+        match (since, self.cpus[chosen].went_idle) {
+            (Some(since), Some(idle)) => idle < since,
+            // Its CPU ran nothing since it is watched, and the task was not seen to leave it: it left before that.
+            (None, Some(_)) => false,
             _ => true,
         }
     }

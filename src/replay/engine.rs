@@ -266,6 +266,10 @@ impl<'a, S: Sink> Replay<'a, S> {
                 let counting = self.counting.get_or_insert_default();
                 counting.read(cpu, counters);
             }
+            Payload::SetAffinity { pid } => {
+                let pid = if *pid == 0 { event.pid } else { *pid };
+                self.mask_changed(pid);
+            }
             Payload::SoftirqRaise { vec } => {
                 let by_irq = event.flags.hardirq() || event.flags.nmi();
                 let bit = 1_u32.checked_shl(*vec).unwrap_or(0);
@@ -393,7 +397,8 @@ impl<'a, S: Sink> Replay<'a, S> {
         self.ledger.set_base(cpu, row, now);
         if row == LedgerRow::Idle {
             self.cpus[cpu].available_since = now;
-        } else if old == LedgerRow::Idle {
+        } else if old == LedgerRow::Idle && self.cpus[cpu].available_since < now {
+            // Idle for some time, not just between two steps of one event.
             self.cpus[cpu].available_until = now;
             self.taken_ns = now;
             self.snapshots.cpu_taken(cpu, now);

@@ -18,6 +18,8 @@ impl<S: Sink> Replay<'_, S> {
         self.forget_moves_of(cpu);
         self.forget_ipis(cpu);
         self.darken_flips(cpu);
+        // Tasks may have left it unseen since then.
+        self.cpus[cpu].went_idle = None;
         if let Current::Task(task) = self.cpus[cpu].current {
             self.stop_running(cpu, task, None);
             self.forget_run(task);

@@ -2,6 +2,7 @@
 //! unknown affinity, and each waiting task's share of what was lost.
 
 use super::cpuset::{CpuSet, MaskId, MaskTable};
+use super::leftover::{Free, Leftover, Waiters};
 use super::matching::{Component, Group, Matcher, share};
 use super::words::{LEDGER_ROWS, LedgerRow, Pair, Reading};
 
@@ -225,7 +226,10 @@ impl Ledger {
             self.match_llc(llc, reading, now, masks, &mut found, &mut far);
         }
         if !far.is_empty() && !self.far_cpus.is_empty() {
-            self.match_machine(reading, now, masks, far, &mut found);
+            match self.is_restricted(reading) {
+                true => found = self.match_leftover(reading, now, masks),
+                false => self.match_machine(reading, now, masks, far, &mut found),
+            }
         }
         self.replace_open(reading, now, found, lost);
     }
@@ -272,6 +276,49 @@ impl Ledger {
         self.groups = groups;
     }
 
+    /// Whether some task that waits may not run everywhere: then it matters who is left over by its LLC.
+    fn is_restricted(&self, reading: Reading) -> bool {
+        let mut waiting = self.waiting.iter().flatten();
+        waiting.any(|w| w.masks[reading] != MaskId::ALL)
+    }
+
+    /// Matches anew, within LLCs and across, with those left over who can best be matched across.
+    fn match_leftover(&mut self, reading: Reading, now: i64, masks: &MaskTable) -> Vec<Component> {
+        let available = self.available.iter();
+        let mut free: Vec<Free> = available
+            .map(|cpu| Free {
+                cpu,
+                llc: self.domains.llc_of[cpu],
+                whole: self.whole_core(cpu),
+            })
+            .collect();
+        free.sort_by_key(|free| (!free.whole, free.llc, free.cpu));
+        let mut waiters: Vec<Waiters> = Vec::new();
+        for (llc, waiting) in self.waiting.iter().enumerate() {
+            let mut groups = Vec::new();
+            group(
+                &mut groups,
+                waiting.iter().map(|w| (w.masks[reading], w.task)),
+            );
+            waiters.extend(groups.into_iter().map(|group| Waiters {
+                llc,
+                mask: group.mask.unwrap_or(MaskId::ALL),
+                tasks: group.tasks,
+            }));
+        }
+        let matching = Leftover::solve(&free, &waiters, masks);
+        for (slot, free) in free.iter().enumerate() {
+            let row = match matching.owner[slot].map(|g| matching.is_near(slot, g)) {
+                None => LedgerRow::Idle,
+                Some(false) => LedgerRow::WaitingMachine,
+                Some(true) if free.whole => LedgerRow::WaitingLlcCore,
+                Some(true) => LedgerRow::WaitingLlcSmt,
+            };
+            self.set_row(reading, free.cpu, row, now);
+        }
+        matching.components()
+    }
+
     fn match_machine(
         &mut self,
         reading: Reading,
@@ -283,7 +330,7 @@ impl Ledger {
         let mut groups = std::mem::take(&mut self.far_groups);
         let mut cpus = std::mem::take(&mut self.far_cpus);
         group(&mut groups, far.into_iter());
-        cpus.sort_by_key(|&cpu| (!self.whole_core(cpu), cpu));
+        cpus.sort_by_key(|&cpu| (!self.whole_core(cpu), self.domains.llc_of[cpu], cpu));
         self.matcher.solve(&cpus, &groups, masks, None);
         for component in self.matcher.components(&cpus, &groups, masks) {
             merge(found, component);

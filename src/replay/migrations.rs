@@ -109,7 +109,10 @@ impl<S: Sink> Replay<'_, S> {
                 };
                 MigrationKind::Runnable
             }
-            TaskState::Blocked => MigrationKind::Sleeping,
+            TaskState::Blocked => {
+                self.tasks[task].moved_asleep = Some(self.now);
+                MigrationKind::Sleeping
+            }
             _ => MigrationKind::Unknown,
         }
     }

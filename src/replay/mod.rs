@@ -12,6 +12,7 @@ mod flushes;
 mod gaps;
 mod ipis;
 pub mod ledger;
+mod leftover;
 mod machine;
 pub mod matching;
 mod migrations;

@@ -352,9 +352,9 @@ impl Resolver {
     fn watch_rare(&mut self, event: &Event) {
         let cpu = event.cpu;
         match &event.payload {
-            Payload::CsdQueue { cpu: target, .. } => {
-                self.sent(cpu, |waking| &mut waking.queued_to, (event.ts, *target));
-            }
+            Payload::CsdQueue { cpu: target, .. } => self.queued(cpu, (event.ts, *target)),
+            // What is sent from here on is for the flush.
+            Payload::TlbFlush { .. } => self.close(cpu),
             Payload::IpiSendCpu {
                 cpu: target,
                 callback,
@@ -507,6 +507,17 @@ impl Resolver {
             if waking.goes_to().is_none_or(|target| target == what.1) {
                 field(waking).get_or_insert(what);
             }
+        }
+    }
+
+    /// A wakeup is put on a list once, a new task's never: what is queued beyond that is another's.
+    fn queued(&mut self, cpu: u32, what: (i64, u32)) {
+        let number = self.cpu(cpu).open;
+        let waking = self.open_waking(number);
+        if waking.is_some_and(|waking| waking.wakee.is_none() || waking.queued_to.is_some()) {
+            self.close(cpu);
+        } else {
+            self.sent(cpu, |waking| &mut waking.queued_to, what);
         }
     }
 

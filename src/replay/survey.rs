@@ -266,8 +266,8 @@ struct Part {
     span: (i64, i64),
     named: CpuSet,
     recent: Recent,
-    /// By CPU: the task that last woke the stopper there.
-    stopper_waker: FxHashMap<u32, i32>,
+    /// By CPU: the task there that last woke that CPU's stopper.
+    stopper_waker: FxHashMap<u32, StopperWaker>,
     /// The place in `survey.cpus` of the CPU met last.
     current: usize,
     /// How the current task came to that CPU is not known: it is the CPU's first event, or comes after another CPU's or
@@ -275,6 +275,13 @@ struct Part {
     unseen: bool,
     /// The type of the timer interrupts' entries.
     timer: u16,
+}
+
+/// A task that woke the stopper of the CPU it ran on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct StopperWaker {
+    waker: i32,
+    stopper: i32,
 }
 
 impl Part {
@@ -367,15 +374,31 @@ impl Part {
     #[inline]
     fn look(&mut self, event: &Glance) {
         match &event.sight {
-            Sight::Switch { next_pid } => self.sight(*next_pid, event.cpu, event.ts),
+            Sight::Switch { next_pid } => {
+                // A stopper that leaves is done with what it was woken for.
+                if !self.stopper_waker.is_empty() {
+                    let left = |woken: &StopperWaker| woken.stopper == event.pid;
+                    if self.stopper_waker.get(&event.cpu).is_some_and(left) {
+                        self.stopper_waker.remove(&event.cpu);
+                    }
+                }
+                self.sight(*next_pid, event.cpu, event.ts);
+            }
             Sight::Wakeup { pid, target_cpu } => self.sight(*pid, *target_cpu, event.ts),
             Sight::Waking {
                 target_cpu,
                 stopper,
             } => {
                 self.name(*target_cpu);
-                if *stopper && !event.flags.hardirq() {
-                    self.stopper_waker.insert(event.cpu, event.pid);
+                let by_task = !event.flags.hardirq() && !event.flags.softirq();
+                // A balancer wakes the stopper of another CPU.
+                if let Some(stopper) = *stopper
+                    && by_task
+                    && *target_cpu == event.cpu
+                {
+                    let waker = event.pid;
+                    let woken = StopperWaker { waker, stopper };
+                    self.stopper_waker.insert(event.cpu, woken);
                 }
             }
             Sight::Migrate {
@@ -386,7 +409,9 @@ impl Part {
                 self.name(*orig_cpu);
                 self.sight(*pid, *dest_cpu, event.ts);
                 // A stopper that moves the task which woke it carries out that task's own affinity change.
-                if self.stopper_waker.get(&event.cpu) == Some(pid) && event.pid != *pid {
+                let (waker, stopper) = (*pid, event.pid);
+                let woken = StopperWaker { waker, stopper };
+                if self.stopper_waker.get(&event.cpu) == Some(&woken) {
                     self.stopper_waker.remove(&event.cpu);
                     self.break_at(*pid, event.ts);
                 }
@@ -407,6 +432,10 @@ impl Part {
             Payload::SetAffinity { pid } => {
                 let pid = if *pid == 0 { event.pid } else { *pid };
                 self.break_at(pid, event.ts);
+                if pid == event.pid {
+                    // It goes on running there.
+                    self.sight(pid, event.cpu, event.ts);
+                }
             }
             Payload::LossBegin { count } => {
                 let cpu = self.cpu(event);

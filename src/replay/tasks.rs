@@ -49,6 +49,8 @@ pub struct Task {
     pub state: TaskState,
     /// When and how it last left a CPU, and which.
     pub last_out: Option<(i64, PrevState, usize)>,
+    /// When it was last moved while it slept: a sign that it is still queued.
+    pub moved_asleep: Option<i64>,
     /// The CPU a per-CPU kernel thread is bound to.
     pub bound_to: Option<usize>,
     pub bound_mask: Option<MaskId>,
@@ -134,6 +136,7 @@ impl Task {
             prio: 120,
             state: TaskState::Unknown,
             last_out: None,
+            moved_asleep: None,
             bound_to: None,
             bound_mask: None,
             probed_mask: None,

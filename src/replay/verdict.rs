@@ -235,7 +235,8 @@ impl<S: Sink> Replay<'_, S> {
     }
 
     fn verdict(&self, wait: &Wait, choice: &Choice, reading: Reading) -> Verdict {
-        if choice.any_idle && choice.idle_cpus[reading] == 0 {
+        // The chosen CPU counts as idle: only the wakee itself is on its way there.
+        if choice.any_idle && choice.idle_cpus[reading] == 0 && !choice.chosen_idle {
             return Verdict::Affinity;
         }
         if !self.tasks[wait.task].fair() {

@@ -315,27 +315,33 @@ impl<S: Sink> Replay<'_, S> {
         }
         let on_target = step.cpu == enqueue.chosen;
         let interrupted = step.flags.hardirq() || step.pid == 0;
-        let certain = !on_target || !interrupted;
+        self.before_enqueue(wakee, cpu, Some(enqueue));
+        let in_place = lacking && self.is_at(wakee, enqueue.chosen);
+        let certain = !on_target || !interrupted || in_place;
         let (context, waker) = match certain {
             true => self.waker_of(cpu, step.flags),
             false => (Waker::Unknown, None),
         };
-        self.before_enqueue(wakee, cpu, Some(enqueue));
         let mut open = self.open_wake(cpu, wakee, waker, context, None);
         if !certain {
             open.row.waker_cpu = None;
         }
         open.row.class = match (lacking, certain, on_target) {
             (false, ..) => Class::Anomaly,
+            _ if in_place => Class::FastPath,
             (true, false, _) => Class::Unknown,
             (true, true, true) => Class::Local,
             (true, true, false) => Class::Direct,
         };
         open.row.path = match open.row.class {
             Class::Local => Path::Local,
+            Class::FastPath if on_target => Path::Local,
             _ => Path::Unknown,
         };
         let class = open.row.class;
+        if lacking && self.tasks[wakee].fair() {
+            open.row.selection = Some(!in_place && !self.pinned(wakee));
+        }
         let slot = self.wakes.insert(open);
         if let Some(chosen) = self.machine.cpus.index(enqueue.chosen) {
             let own = self.tasks[wakee].state == (TaskState::Transit { cpu: chosen });
@@ -344,10 +350,21 @@ impl<S: Sink> Replay<'_, S> {
             let prev = self.tasks[wakee].last_out.map(|(_, _, cpu)| cpu);
             if let Some(choice) = &mut self.wakes[slot].choice {
                 choice.prev = prev.unwrap_or(chosen);
+                choice.waker_cpu = choice.waker_cpu.filter(|_| certain);
             }
             self.wakes[slot].row.prev_cpu = prev.map(|p| self.machine.cpus.id(p));
         }
         self.place(slot, enqueue, class);
+    }
+
+    /// Whether the task still runs, or is still queued, on that CPU.
+    fn is_at(&self, task: TaskId, cpu_id: u32) -> bool {
+        match self.tasks[task].state {
+            TaskState::Running { cpu, .. } | TaskState::Queued { cpu } => {
+                self.machine.cpus.index(cpu_id) == Some(cpu)
+            }
+            _ => false,
+        }
     }
 
     /// `sched_wakeup_new`: the parent enqueues the child.

@@ -1,0 +1,310 @@
+//! What moves the simulated tasks but wakeups: the balancers, changes of affinity, NUMA, `exec`; and shootdowns.
+
+use super::events::{Left, Vector, What, address};
+use super::machine::Cpu;
+use super::notes::{Cause, Shootdown, State};
+use super::scheduler::{Kind, Sim, Task, Work};
+
+impl Sim {
+    /// A task that waits behind another and may come to `to`.
+    fn pullable(&mut self, to: Cpu) -> Option<Task> {
+        let waiting = self.tasks_that(|task| match self.tasks[task].state {
+            State::Queued(at) => {
+                at != to
+                    && self.cpus[at].current.is_some()
+                    && self.fair(task)
+                    && self.tasks[task].mask.contains(&to)
+            }
+            _ => false,
+        });
+        self.random.pick(&waiting)
+    }
+
+    /// The balancing soft interrupt pulls a task: here, or on behalf of a CPU that is idle.
+    pub fn balance(&mut self, cpu: Cpu) {
+        let idle: Vec<Cpu> = (0..self.shared_cpus())
+            .filter(|&c| self.is_idle(c))
+            .collect();
+        let other = self.random.pick(&idle).filter(|_| self.random.chance(50));
+        let to = other.unwrap_or(cpu);
+        if self.random.chance(15) && self.pull_delayed(cpu, to) {
+            return;
+        }
+        if let Some(task) = self.pullable(to) {
+            self.move_queued(cpu, task, to, Cause::Periodic);
+        }
+    }
+
+    /// A task that sleeps but is still queued is moved like any other.
+    fn pull_delayed(&mut self, by: Cpu, to: Cpu) -> bool {
+        let delayed = self.tasks_that(|task| {
+            let state = &self.tasks[task];
+            state.delayed && state.cpu != to && state.mask.contains(&to)
+        });
+        let Some(task) = self.random.pick(&delayed) else {
+            return false;
+        };
+        let from = self.tasks[task].cpu;
+        self.announce(by, task, from, to, Cause::Periodic);
+        self.cpus[from].delayed.retain(|&t| t != task);
+        // A CPU that runs nothing dequeues it at once.
+        if self.cpus[to].current.is_some() {
+            self.cpus[to].delayed.push(task);
+        } else {
+            self.tasks[task].delayed = false;
+        }
+        self.tasks[task].cpu = to;
+        self.notes.moved_asleep.push((self.now, task, to));
+        true
+    }
+
+    /// The CPU's task sleeps; before anything else runs, another CPU's task is pulled.
+    pub fn sleep_and_pull(&mut self, cpu: Cpu) {
+        match self.pullable(cpu) {
+            Some(task) => {
+                self.move_queued(cpu, task, cpu, Cause::NewIdle);
+                self.switch(cpu, Left::Sleeping, Some(task));
+                self.later(cpu);
+            }
+            None => self.sleep(cpu),
+        }
+    }
+
+    /// The stopper of another CPU is to push that CPU's task here.
+    pub fn active_balance(&mut self, cpu: Cpu) -> bool {
+        let running = self.tasks_that(|task| match self.tasks[task].state {
+            State::Running(at) => {
+                at != cpu
+                    && self.tasks[task].kind == Kind::Normal
+                    && !self.tasks[task].leaving
+                    && self.tasks[task].mask.contains(&cpu)
+            }
+            _ => false,
+        });
+        match self.random.pick(&running) {
+            Some(task) => {
+                let cause = Cause::Active;
+                self.kick(
+                    cpu,
+                    self.tasks[task].cpu,
+                    Work {
+                        task,
+                        to: cpu,
+                        cause,
+                    },
+                )
+            }
+            None => true,
+        }
+    }
+
+    /// Wakes a CPU's stopper; true if it is not free.
+    fn kick(&mut self, cpu: Cpu, at: Cpu, work: Work) -> bool {
+        let stopper = self.stoppers[at];
+        if self.tasks[stopper].state != State::Blocked || self.cpus[at].work.is_some() {
+            return true;
+        }
+        self.cpus[at].work = Some(work);
+        self.notes.own_kick[at] = self.cpus[cpu].current.filter(|&t| t == work.task);
+        self.wake(cpu, stopper, Some(at));
+        false
+    }
+
+    /// The stopper does what it was woken for, if the task is still there.
+    pub fn stop(&mut self, cpu: Cpu) {
+        let Some(Work { task, to, cause }) = self.cpus[cpu].work.take() else {
+            return;
+        };
+        if self.tasks[task].state != State::Queued(cpu) || !self.tasks[task].mask.contains(&to) {
+            return;
+        }
+        self.move_queued(cpu, task, to, cause);
+        let own = self.notes.own_kick[cpu] == Some(task);
+        if own && self.kernel.has_waking() {
+            // The moved task woke the stopper itself: by the events, its mask may have changed.
+            self.notes.breaks.push((self.now, task));
+        }
+        if self.random.chance(50) {
+            self.reschedule(cpu, to);
+        }
+        self.cpus[to].resched = true;
+    }
+
+    /// The running task has the stopper move it.
+    pub fn move_itself(&mut self, cpu: Cpu, cause: Cause) -> bool {
+        let Some(task) = self.cpus[cpu].current else {
+            return true;
+        };
+        let others: Vec<Cpu> = self.tasks[task]
+            .mask
+            .iter()
+            .copied()
+            .filter(|&c| c != cpu)
+            .collect();
+        let Some(to) = self.random.pick(&others) else {
+            return true;
+        };
+        let stopper = self.stoppers[cpu];
+        if self.tasks[stopper].state != State::Blocked || self.cpus[cpu].work.is_some() {
+            return true;
+        }
+        if cause == Cause::Numa {
+            let who = self.tasks[task].who.clone();
+            self.emit(cpu, What::MoveNuma { who, from: cpu, to });
+        }
+        self.tasks[task].execs = cause == Cause::Exec;
+        self.kick(cpu, cpu, Work { task, to, cause })
+    }
+
+    /// A new mask: of one CPU, of an LLC, or of any.
+    fn new_mask(&mut self) -> Vec<Cpu> {
+        let all: Vec<Cpu> = (0..self.shared_cpus()).collect();
+        let home = self.random.pick(&all).unwrap_or(0);
+        match self.random.below(4) {
+            0 => vec![home],
+            1 => all
+                .iter()
+                .copied()
+                .filter(|&c| self.machine.same_llc(c, home))
+                .collect(),
+            _ => {
+                let mut some: Vec<Cpu> = all
+                    .iter()
+                    .copied()
+                    .filter(|_| self.random.chance(50))
+                    .collect();
+                if some.is_empty() {
+                    some.push(home);
+                }
+                some
+            }
+        }
+    }
+
+    /// `sched_setaffinity`, of the caller or of another task.
+    pub fn repin(&mut self, cpu: Cpu) -> bool {
+        let Some(caller) = self.cpus[cpu].current else {
+            return true;
+        };
+        let others = self.tasks_that(|task| {
+            let state = &self.tasks[task];
+            let still = matches!(state.state, State::Blocked | State::Queued(_)) && !state.delayed;
+            state.kind == Kind::Normal && still
+        });
+        let other = self.random.pick(&others).filter(|_| self.random.chance(40));
+        let task = other.unwrap_or(caller);
+        let mask = self.new_mask();
+        let pid = match other {
+            None if self.random.chance(50) => 0,
+            _ => self.tasks[task].who.pid,
+        };
+        self.emit(cpu, What::SetAffinity { pid });
+        self.notes.breaks.push((self.now, task));
+        if task == caller {
+            self.notes.own_calls.push((self.now, task, cpu));
+        }
+        self.tasks[task].mask = mask.clone();
+        let Some(to) = self.random.pick(&mask) else {
+            return true;
+        };
+        match self.tasks[task].state {
+            State::Running(at) if !mask.contains(&at) => {
+                let cause = Cause::Affinity;
+                return self.kick(cpu, at, Work { task, to, cause });
+            }
+            State::Queued(at) if !mask.contains(&at) => {
+                self.move_queued(cpu, task, to, Cause::AffinityOfOther);
+            }
+            _ => {}
+        }
+        true
+    }
+
+    /// Other CPUs are to forget translations.
+    pub fn shoot_down(&mut self, cpu: Cpu) {
+        let mut targets: Vec<Cpu> = (0..self.shared_cpus()).filter(|&c| c != cpu).collect();
+        self.random.shuffle(&mut targets);
+        let most = targets.len();
+        targets.truncate(self.random.below(most + 1).min(5));
+        if targets.is_empty() {
+            return;
+        }
+        targets.sort_unstable();
+        let pages = match self.random.below(4) {
+            0 => -1,
+            _ => self.random.within(1, 34),
+        };
+        let ts = self.emit(cpu, What::Tlb { reason: 4, pages });
+        self.notes.shootdowns.push(Shootdown {
+            ts,
+            from: cpu,
+            pages,
+            targets: targets.clone(),
+        });
+        let callsite = address("on_each_cpu_cond_mask", 0x30);
+        let callback = address("generic_smp_call_function_single_interrupt", 0);
+        let func = address("flush_tlb_func", 0);
+        for &to in &targets {
+            self.emit(
+                cpu,
+                What::Queue {
+                    cpu: to,
+                    callsite,
+                    func,
+                },
+            );
+        }
+        if self.kernel.tells_sends() {
+            let what = match targets[..] {
+                [only] => What::SendIpi {
+                    cpu: only,
+                    callsite,
+                    callback,
+                },
+                _ => What::SendIpis {
+                    cpus: targets.clone(),
+                    callsite,
+                    callback,
+                },
+            };
+            self.emit(cpu, what);
+        }
+        let vector = match targets.len() {
+            1 => Vector::FunctionSingle,
+            _ => Vector::Function,
+        };
+        for to in targets {
+            self.notes.sendings.push(super::notes::Sending {
+                ts: self.now,
+                from: cpu,
+                to,
+                kind: vector,
+                handled: None,
+            });
+            let sending = self.notes.sendings.len() - 1;
+            let delay = self.random.within(200, 1500);
+            self.after(delay, move |sim| sim.flush(to, sending));
+        }
+    }
+
+    fn flush(&mut self, cpu: Cpu, sending: usize) {
+        if self.cpus[cpu].in_kernel {
+            self.after(70, move |sim| sim.flush(cpu, sending));
+            return;
+        }
+        let func = address("flush_tlb_func", 0);
+        let vector = self.notes.sendings[sending].kind;
+        let entry = self.enter(cpu, vector);
+        self.emit(cpu, What::FunctionEntry { func });
+        self.now += self.random.within(40, 200);
+        self.emit(
+            cpu,
+            What::Tlb {
+                reason: 1,
+                pages: 1,
+            },
+        );
+        self.emit(cpu, What::FunctionExit { func });
+        self.exit(cpu, vector, sending, entry);
+    }
+}

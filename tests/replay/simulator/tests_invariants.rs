@@ -1,0 +1,202 @@
+//! What must hold whatever the truth is: windows add up, ids inside an LLC do not matter, and neither does what happens in
+//! an LLC that nobody else uses.
+
+use serde_json::Value;
+use ttwu::pipeline::RunOptions;
+
+use super::check::{Differences, File, Written, number, window};
+use super::machine::{Machine, Shape};
+use super::plan::Plan;
+use super::random::Random;
+use super::run::{LONE_PID, simulate, simulate_on};
+use super::scheduler::{START, Sim};
+use super::tests_exact::plan;
+use super::timeline::Timeline;
+use super::truth_report::report;
+
+#[test]
+fn windows_add_up() {
+    for seed in 0..64 {
+        let sim = simulate(plan(seed));
+        let written = Written::new(&sim.recording(), File::TraceDat);
+        let whole = written.report(&RunOptions::default());
+        let (start, end) = (START, sim.notes.end);
+        let mut random = Random::new(seed);
+        let mut cuts = [random.within(start + 1, end), random.within(start + 1, end)];
+        cuts.sort_unstable();
+        if cuts[0] == cuts[1] {
+            continue;
+        }
+        let windows = [(start, cuts[0]), (cuts[0], cuts[1]), (cuts[1], end)];
+        let parts = windows.map(|(from, to)| written.report(&window(from, to)));
+        let mut differ = Differences::default();
+        // Every number that is exact adds up, and all but the verdicts' counts do by their windows alone.
+        for name in report(&Timeline::new(&sim)).keys() {
+            // Only wakers whose CPU is not known have no entry where there are none.
+            let none = (name == "wakeups.per_waker_cpu.unknown").then_some(0);
+            let sum: Option<i64> = parts.iter().map(|part| number(part, name).or(none)).sum();
+            differ.same(name, sum, number(&whole, name));
+        }
+        for distance in ["smt", "llc", "node", "remote", "l2", "same", "unknown"] {
+            for cause in causes(&whole) {
+                let name = format!("migrations.by_cause.{cause}.{distance}");
+                let sum: Option<i64> = parts.iter().map(|part| number(part, &name)).sum();
+                differ.same(&name, sum, number(&whole, &name));
+            }
+        }
+        differ.none(&format!("seed {seed}, cut at {cuts:?}"));
+    }
+}
+
+fn causes(report: &Value) -> Vec<String> {
+    let causes = report["migrations"]["by_cause"].as_object();
+    causes
+        .into_iter()
+        .flat_map(|causes| causes.keys().cloned())
+        .collect()
+}
+
+/// Takes out what names CPUs.
+fn without_ids(mut report: Value) -> Value {
+    let sections = report.as_object_mut().expect("an object");
+    for (section, names) in [
+        ("trace", &["cpus", "topology"][..]),
+        ("wakeups", &["per_waker_cpu"]),
+    ] {
+        let section = sections[section].as_object_mut().expect("an object");
+        names.iter().for_each(|name| {
+            section.remove(*name);
+        });
+    }
+    for llc in sections["llcs"].as_array_mut().into_iter().flatten() {
+        llc.as_object_mut().expect("an object").remove("cpus");
+    }
+    nameless(&mut report);
+    report
+}
+
+/// Per-CPU threads have their CPU in their names.
+fn nameless(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields.iter_mut() {
+                match key.as_str() {
+                    "name" | "waker" | "wakee" if value.is_string() => *value = Value::Null,
+                    _ => nameless(value),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(nameless),
+        _ => {}
+    }
+}
+
+/// Goes through two values side by side.
+fn compare(differ: &mut Differences, name: &str, a: &Value, b: &Value) {
+    match (a, b) {
+        (Value::Object(fields), Value::Object(_)) => {
+            for (key, value) in fields {
+                compare(differ, &format!("{name}.{key}"), value, &b[key]);
+            }
+        }
+        (Value::Array(items), Value::Array(others)) if items.len() == others.len() => {
+            for (place, (a, b)) in items.iter().zip(others).enumerate() {
+                compare(differ, &format!("{name}.{place}"), a, b);
+            }
+        }
+        _ => differ.same(name, a, b),
+    }
+}
+
+/// The whole report is the same, down to the order of its lists, whatever ids an LLC's CPUs go by.
+#[test]
+fn ids_within_an_llc_do_not_matter() {
+    for seed in 0..96 {
+        let plan = plan(seed);
+        let machine = Machine::new(plan.shape);
+        let other = machine.renumbered(seed);
+        let of = |machine: Machine| {
+            let sim = simulate_on(plan, machine);
+            let file = if seed % 2 == 0 {
+                File::TraceDat
+            } else {
+                File::PerfData
+            };
+            without_ids(Written::new(&sim.recording(), file).report(&RunOptions::default()))
+        };
+        let mut differ = Differences::default();
+        compare(&mut differ, "", &of(machine), &of(other));
+        differ.none(&format!("seed {seed}"));
+    }
+}
+
+/// A task that runs by itself in an LLC of its own is in no figure but its own.
+#[test]
+fn an_llc_of_its_own_changes_nothing_elsewhere() {
+    for seed in 0..64 {
+        let plan = Plan { seed, ..plan(seed) };
+        let machine = Machine::new(plan.shape);
+        let alone = simulate_on(plan, machine.clone());
+        let beside = simulate_on(plan, machine.with_lone_llc());
+        let duration = beside.notes.end - START;
+        assert_eq!(alone.notes.end - START, duration, "the runs are the same");
+        let of = |sim: &Sim| {
+            Written::new(&sim.recording(), File::TraceDat).report(&RunOptions::default())
+        };
+        let (alone, beside) = (of(&alone), of(&beside));
+        let mut differ = Differences::default();
+        for section in ["wakeups", "waits", "sis", "migrations"] {
+            let mut other = beside[section].clone();
+            if section == "wakeups" {
+                let by_cpu = other["per_waker_cpu"].as_object_mut().expect("an object");
+                let lone = plan.shape.cpus().to_string();
+                assert_eq!(by_cpu.remove(&lone), Some(Value::from(0)));
+            }
+            differ.same(section, &alone[section], &other);
+        }
+        let ns = |report: &Value, name: &str| number(report, &format!("ledger.{name}"));
+        let ran = ns(&alone, "running_ns").map(|ns| ns + duration);
+        differ.same("running", ns(&beside, "running_ns"), ran);
+        for name in ["unknown_ns", "transit_ns"] {
+            differ.same(name, ns(&beside, name), ns(&alone, name));
+        }
+        for name in [
+            "waiting_llc_ns",
+            "waiting_machine_ns",
+            "idle_ns",
+            "waiting_ns",
+        ] {
+            differ.same(name, &beside["ledger"][name], &alone["ledger"][name]);
+        }
+        let others = |report: &Value, list: &str, key: &str, lone: &Value| {
+            let list = report[list].as_array().cloned().unwrap_or_default();
+            list.into_iter()
+                .filter(|item| item[key] != *lone)
+                .collect::<Vec<Value>>()
+        };
+        for (list, key, lone) in [
+            ("tasks", "pid", Value::from(LONE_PID)),
+            ("pairs", "waker_pid", Value::from(LONE_PID)),
+            ("llcs", "llc", Value::from(plan.shape.llcs)),
+        ] {
+            let (found, before) = (
+                others(&beside, list, key, &lone),
+                others(&alone, list, key, &lone),
+            );
+            compare(&mut differ, list, &Value::from(found), &Value::from(before));
+        }
+        differ.none(&format!("seed {seed}"));
+    }
+}
+
+#[test]
+fn shapes_cover_what_they_should() {
+    let shapes = super::tests_exact::SHAPES;
+    let range = |of: fn(&Shape) -> usize| {
+        let all = shapes.iter().map(of);
+        (all.clone().min(), all.max())
+    };
+    assert_eq!(range(Shape::cpus), (Some(2), Some(64)));
+    assert_eq!(range(|shape| shape.llcs), (Some(1), Some(8)));
+    assert_eq!(range(|shape| shape.smt), (Some(1), Some(2)));
+}
