@@ -326,6 +326,8 @@ impl Told<'_> {
                 self.length(),
             ),
             "migrations" => self.migration(),
+            "ipis" => self.interrupt(),
+            "flushes" => self.flush(),
             _ => self.listed(word),
         }
     }
@@ -394,13 +396,67 @@ impl Told<'_> {
             ),
             None => format!(" by CPU {}", self.text("by_cpu")),
         };
+        let run = match self.number("run_ns") {
+            Some(ns) => format!("; it ran {} then", duration(ns)),
+            None => String::new(),
+        };
         format!(
-            "{} was moved from CPU {} to CPU {} ({}) at {}{by}",
+            "{} was moved from CPU {} to CPU {} ({}) at {}{by}: {}, {}{run}",
             self.text("task"),
             self.text("from_cpu"),
             self.text("to_cpu"),
             self.text("distance"),
             self.at("ts_ns"),
+            self.text("cause"),
+            self.text("confidence"),
+        )
+    }
+
+    fn interrupt(&self) -> String {
+        let sender = match self.0.get("cpu") {
+            Some(_) => format!("CPU {} ({})", self.text("cpu"), self.task_or_idle("task")),
+            None => "an unrecorded sender".to_owned(),
+        };
+        let handled = match (self.number("latency_ns"), self.number("handler_ns")) {
+            (Some(latency), Some(time)) => format!(
+                "handled {} later, {} in the handler",
+                duration(latency),
+                duration(time)
+            ),
+            (None, Some(time)) => format!("{} in the handler", duration(time)),
+            _ => self.text("fate"),
+        };
+        let interrupted = match self.0.get("interrupted") {
+            Some(_) => format!(", which interrupted {}", self.text("interrupted")),
+            None => String::new(),
+        };
+        format!(
+            "{sender} asked CPU {} ({}) at {}: {} by {}; {handled}{interrupted}",
+            self.text("target_cpu"),
+            self.text("distance"),
+            self.at("ts_ns"),
+            self.text("kind").replace('_', " "),
+            self.text("road"),
+        )
+    }
+
+    fn task_or_idle(&self, column: &str) -> String {
+        match self.0.get(column) {
+            Some(_) => self.text(column),
+            None => "no task".to_owned(),
+        }
+    }
+
+    fn flush(&self) -> String {
+        format!(
+            "CPU {} ({}) flushed at {} ({}): {} pages, {} CPUs asked, waited {}",
+            self.text("cpu"),
+            self.task_or_idle("task"),
+            self.at("ts_ns"),
+            self.text("reason").replace('_', " "),
+            self.text("pages"),
+            self.text("targets"),
+            self.time("wait_ns"),
         )
     }
 

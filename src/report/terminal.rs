@@ -4,7 +4,10 @@
 
 use super::table::{FAINT, HEADING, push_line, push_paragraph};
 use super::units::{count, counted, duration, percent};
-use super::{headline, ledger, moments, throughput, waits, wakeups, worst};
+use super::{
+    cross_llc, domains, headline, ipis, ledger, migrations, moments, processes, throughput, waits,
+    wakeups, worst,
+};
 use crate::attribute::answer::{Answer, Known, RecorderFacts};
 
 /// Lines of a screen: what could not be known takes the room that the tables leave.
@@ -26,11 +29,15 @@ pub enum Section {
     Tasks,
     Pairs,
     Moments,
+    CrossLlc,
+    Migrations,
+    Ipis,
+    Processes,
     Limits,
 }
 
 impl Section {
-    pub const ALL: [Section; 8] = [
+    pub const ALL: [Section; 12] = [
         Section::Throughput,
         Section::Ledger,
         Section::Waits,
@@ -38,6 +45,10 @@ impl Section {
         Section::Tasks,
         Section::Pairs,
         Section::Moments,
+        Section::CrossLlc,
+        Section::Migrations,
+        Section::Ipis,
+        Section::Processes,
         Section::Limits,
     ];
 
@@ -51,6 +62,10 @@ impl Section {
             Section::Tasks => "tasks",
             Section::Pairs => "pairs",
             Section::Moments => "moments",
+            Section::CrossLlc => "cross-llc",
+            Section::Migrations => "migrations",
+            Section::Ipis => "ipis",
+            Section::Processes => "processes",
             Section::Limits => "limits",
         }
     }
@@ -74,6 +89,10 @@ impl Section {
             Section::Tasks => worst::push_tasks(first(&answer.tasks, top), out),
             Section::Pairs => worst::push_pairs(first(&answer.pairs, top), out),
             Section::Moments => moments::push(answer, top, out),
+            Section::CrossLlc => cross_llc::push(&answer.cross_llc, out),
+            Section::Migrations => push_migrations(answer, out),
+            Section::Ipis => push_ipis(answer, out),
+            Section::Processes => processes::push(&answer.processes, out),
             Section::Limits => push_limits(answer, usize::MAX, out),
         }
     }
@@ -173,6 +192,13 @@ fn blocks(answer: &Answer, top: usize) -> Vec<Block> {
         block(Section::Moments, 4, false, &|out| {
             moments::push(answer, MOMENTS.min(top), out);
         }),
+        block(Section::CrossLlc, 5, true, &|out| {
+            cross_llc::push(&answer.cross_llc, out);
+        }),
+        block(Section::Migrations, 8, false, &|out| {
+            push_migrations(answer, out);
+        }),
+        block(Section::Ipis, 7, false, &|out| push_ipis(answer, out)),
     ];
     let blocks = blocks.into_iter();
     blocks.filter(|block| !block.text.is_empty()).collect()
@@ -217,6 +243,20 @@ fn lines(blocks: &[Block]) -> usize {
     lines
         .map(|block| block.text.lines().count() + usize::from(block.apart))
         .sum()
+}
+
+fn push_migrations(answer: &Answer, out: &mut String) {
+    let unknown = || Known::unknown("no migrations are known");
+    let bounces = answer.migrations.value();
+    let bounces = bounces.map_or_else(unknown, |of| of.bounces.clone());
+    migrations::push(&answer.migrations, &bounces, out);
+    domains::push(&answer.domains, out);
+}
+
+fn push_ipis(answer: &Answer, out: &mut String) {
+    if let Known::Value(of) = &answer.ipis {
+        ipis::push(of, out);
+    }
 }
 
 fn first<T>(of: &[T], top: usize) -> &[T] {

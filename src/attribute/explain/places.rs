@@ -32,7 +32,8 @@ impl Place {
                 (col("start_ns"), Some(col("end_ns") - col("start_ns")))
             }
             Table::Flips => (col("waking_ns"), None),
-            Table::Ipis => (col("ts_ns"), Some(col("handler_ns").fill_null(lit(0)))),
+            Table::Ipis => (col("ts_ns"), Some(col("latency_ns").fill_null(lit(0)))),
+            Table::Flushes => (col("ts_ns"), Some(col("wait_ns").fill_null(lit(0)))),
             _ => (col("ts_ns"), None),
         };
         Self {
@@ -68,12 +69,8 @@ impl Place {
             Kind::Ledger => Self::of_ledger(sense.word),
             Kind::Category => return Self::of_category(sense.word),
             Kind::Ipi => Self::new(Table::Ipis, is("kind")),
-            Kind::Cause
-            | Kind::Policy
-            | Kind::Decision
-            | Kind::Role
-            | Kind::Better
-            | Kind::Reading => {
+            Kind::Cause => Self::new(Table::Migrations, is("cause")),
+            Kind::Policy | Kind::Decision | Kind::Role | Kind::Better | Kind::Reading => {
                 return None;
             }
         };
@@ -111,6 +108,18 @@ impl Place {
                     ..Self::new(Table::Waits, transit("verdict_seen").not())
                 }
             }
+            "interrupt" => Self {
+                size: Some(col("handler_ns")),
+                ..Self::new(
+                    Table::Ipis,
+                    col("handler_ns")
+                        .gt(lit(0))
+                        .and(col("interrupted").is_not_null()),
+                )
+            }
+            .noting("handlers that took time from a task, on the critical path or not"),
+            "tlb_wait" => Self::new(Table::Flushes, col("wait_ns").gt(lit(0)))
+                .noting("shootdowns whose initiator waited, on the critical path or not"),
             _ => return None,
         };
         Some(match place.note {
