@@ -231,6 +231,7 @@ impl<'a> Scope<'a> {
             Table::Slices => self.selected("task", "cpu"),
             Table::Migrations => self.selected("task", "to_cpu"),
             Table::Ipis => self.ipis().filter,
+            Table::Flips => self.selected("wakee", "chosen_cpu"),
             Table::Flushes => self.selected("task", "cpu"),
             Table::Idle | Table::Lost => {
                 let cpus = self.cpus.clone();
