@@ -230,6 +230,9 @@ impl<'a> Scope<'a> {
             Table::Waits => self.selected("task", "last_cpu"),
             Table::Slices => self.selected("task", "cpu"),
             Table::Migrations => self.selected("task", "to_cpu"),
+            Table::Ipis => self.ipis().filter,
+            Table::Flips => self.selected("wakee", "chosen_cpu"),
+            Table::Flushes => self.selected("task", "cpu"),
             Table::Idle | Table::Lost => {
                 let cpus = self.cpus.clone();
                 cpus.map(|set| is_member("cpu", set))

@@ -8,18 +8,13 @@ use crate::attribute::answer::{DomainBehaviour, DomainMasks, Domains, Known};
 
 /// Puts one line behind `out`, or none where neither masks nor placements tell anything.
 pub fn push(domains: &Known<Domains>, out: &mut String) {
+    if push_alarms(domains, out) {
+        return;
+    }
     let Some(domains) = domains.value() else {
         return;
     };
-    let alarms = [
-        domains.masks.value().and_then(differing),
-        domains.behaviour.value().and_then(wider),
-    ];
-    let alarms: Vec<String> = alarms.into_iter().flatten().collect();
-    if !alarms.is_empty() {
-        let line = format!("Domains: {}", alarms.join("; "));
-        push_line(out, &line, Some(ALARM));
-    } else if domains.masks.value().is_some() {
+    if domains.masks.value().is_some() {
         push_line(
             out,
             "Domains: the kernel's LLCs are the caches'",
@@ -29,6 +24,24 @@ pub fn push(domains: &Known<Domains>, out: &mut String) {
         let line = "Domains: every wakeup stayed in the LLC of the waker or of its last CPU";
         push_line(out, line, Some(FAINT));
     }
+}
+
+/// Puts a line behind `out` where the kernel's LLCs are not the caches'; whether they are not.
+pub fn push_alarms(domains: &Known<Domains>, out: &mut String) -> bool {
+    let Some(domains) = domains.value() else {
+        return false;
+    };
+    let alarms = [
+        domains.masks.value().and_then(differing),
+        domains.behaviour.value().and_then(wider),
+    ];
+    let alarms: Vec<String> = alarms.into_iter().flatten().collect();
+    if alarms.is_empty() {
+        return false;
+    }
+    let line = format!("Domains: {}", alarms.join("; "));
+    push_line(out, &line, Some(ALARM));
+    true
 }
 
 /// CPUs shown of a list that may be long.

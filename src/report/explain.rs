@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::glossary::{self, Term};
+use super::glossary::{self, POLICIES, Term};
 use super::table::{FAINT, HEADING, push_line, push_paragraph};
 use super::units::{count, counted, duration, stamp};
 use crate::attribute::answer::{Known, Readings};
@@ -113,14 +113,11 @@ fn push_rows(rows: &RowsFacts, word: &str, told: &[&Row], out: &mut String) {
         .note
         .map_or_else(String::new, |note| format!(" ({note})"));
     let text = match most(rows.count) {
-        0 => format!(
-            "In this trace: none of {}{note}.",
-            counted(rows.of, one(rows.table))
-        ),
+        0 => format!("In this trace: none of {}{note}.", of_table(rows)),
         _ => format!(
             "In this trace: {} of {}{note}.",
             how_many(rows.count),
-            counted(rows.of, one(rows.table))
+            of_table(rows)
         ),
     };
     push_paragraph(out, "  ", &text, None);
@@ -134,6 +131,14 @@ fn push_rows(rows: &RowsFacts, word: &str, told: &[&Row], out: &mut String) {
     }
 }
 
+/// How many rows a table has, as people call them.
+fn of_table(rows: &RowsFacts) -> String {
+    match rows.table {
+        "flushes" => format!("{} changes of mappings", count(rows.of)),
+        table => counted(rows.of, one(table)),
+    }
+}
+
 /// A row of a table, as people call it.
 fn one(table: &str) -> &'static str {
     match table {
@@ -144,7 +149,6 @@ fn one(table: &str) -> &'static str {
         "migrations" => "migration",
         "ipis" => "interrupt",
         "flips" => "counted wakeup",
-        "flushes" => "flush",
         "lost" => "gap",
         _ => "row",
     }
@@ -326,6 +330,9 @@ impl Told<'_> {
                 self.length(),
             ),
             "migrations" => self.migration(),
+            "ipis" => self.interrupt(),
+            "flushes" => self.flush(),
+            "flips" => self.flip(),
             _ => self.listed(word),
         }
     }
@@ -394,13 +401,100 @@ impl Told<'_> {
             ),
             None => format!(" by CPU {}", self.text("by_cpu")),
         };
+        let run = match self.number("run_ns") {
+            Some(ns) => format!("; it ran {} then", duration(ns)),
+            None => String::new(),
+        };
         format!(
-            "{} was moved from CPU {} to CPU {} ({}) at {}{by}",
+            "{} was moved from CPU {} to CPU {} ({}) at {}{by}: {}, {}{run}",
             self.text("task"),
             self.text("from_cpu"),
             self.text("to_cpu"),
             self.text("distance"),
             self.at("ts_ns"),
+            self.text("cause"),
+            self.text("confidence"),
+        )
+    }
+
+    fn interrupt(&self) -> String {
+        let sender = match self.0.get("cpu") {
+            Some(_) => format!("CPU {} ({})", self.text("cpu"), self.task_or_idle("task")),
+            None => "an unrecorded sender".to_owned(),
+        };
+        let handled = match (self.number("latency_ns"), self.number("handler_ns")) {
+            (Some(latency), Some(time)) => format!(
+                "handled {} later, {} in the handler",
+                duration(latency),
+                duration(time)
+            ),
+            (None, Some(time)) => format!("{} in the handler", duration(time)),
+            _ => self.text("fate"),
+        };
+        let interrupted = match self.0.get("interrupted") {
+            Some(_) => format!(", which interrupted {}", self.text("interrupted")),
+            None => String::new(),
+        };
+        format!(
+            "{sender} asked CPU {} ({}) at {}: {} by {}; {handled}{interrupted}",
+            self.text("target_cpu"),
+            self.text("distance"),
+            self.at("ts_ns"),
+            self.text("kind").replace('_', " "),
+            self.text("road"),
+        )
+    }
+
+    fn task_or_idle(&self, column: &str) -> String {
+        match self.0.get(column) {
+            Some(_) => self.text(column),
+            None => "no task".to_owned(),
+        }
+    }
+
+    fn flush(&self) -> String {
+        format!(
+            "CPU {} ({}) flushed at {} ({}): {} pages, {} CPUs asked, waited {}",
+            self.text("cpu"),
+            self.task_or_idle("task"),
+            self.at("ts_ns"),
+            self.text("reason").replace('_', " "),
+            self.text("pages"),
+            self.text("targets"),
+            self.time("wait_ns"),
+        )
+    }
+
+    fn flip(&self) -> String {
+        let between = |least: &str, most: &str| {
+            let (least, most) = (self.number(least), self.number(most));
+            match (least, most) {
+                (Some(least), Some(most)) if least == most => least.to_string(),
+                (Some(least), Some(most)) if most < i64::from(u32::MAX) => {
+                    format!("{least} to {most}")
+                }
+                (Some(least), _) => format!("{least} or more"),
+                _ => "?".to_owned(),
+            }
+        };
+        let policies = POLICIES.iter().filter_map(|policy| {
+            let column = policy.word.replace('-', "_");
+            let decision = self.0.get(column.as_str())?;
+            match decision {
+                Value::Text(decision) => Some(format!("{} {decision}", policy.word)),
+                _ => None,
+            }
+        });
+        format!(
+            "{} on CPU {} woke {} at {}; flips of the waker {}, of the wakee {}, factor {}: {}",
+            self.task_or_idle("waker"),
+            self.text("waker_cpu"),
+            self.text("wakee"),
+            self.at("waking_ns"),
+            between("waker_least", "waker_most"),
+            between("wakee_least", "wakee_most"),
+            self.text("factor"),
+            policies.collect::<Vec<_>>().join(", "),
         )
     }
 

@@ -4,7 +4,10 @@
 
 use super::table::{FAINT, HEADING, push_line, push_paragraph};
 use super::units::{count, counted, duration, percent};
-use super::{headline, ledger, moments, throughput, waits, wakeups, worst};
+use super::{
+    brief, cross_llc, domains, flips, headline, ipis, ledger, migrations, moments, path, processes,
+    throughput, waits, wakeups, worst,
+};
 use crate::attribute::answer::{Answer, Known, RecorderFacts};
 
 /// Lines of a screen: what could not be known takes the room that the tables leave.
@@ -26,11 +29,16 @@ pub enum Section {
     Tasks,
     Pairs,
     Moments,
+    CrossLlc,
+    Migrations,
+    Flips,
+    Ipis,
+    Processes,
     Limits,
 }
 
 impl Section {
-    pub const ALL: [Section; 8] = [
+    pub const ALL: [Section; 13] = [
         Section::Throughput,
         Section::Ledger,
         Section::Waits,
@@ -38,6 +46,11 @@ impl Section {
         Section::Tasks,
         Section::Pairs,
         Section::Moments,
+        Section::CrossLlc,
+        Section::Migrations,
+        Section::Flips,
+        Section::Ipis,
+        Section::Processes,
         Section::Limits,
     ];
 
@@ -51,6 +64,11 @@ impl Section {
             Section::Tasks => "tasks",
             Section::Pairs => "pairs",
             Section::Moments => "moments",
+            Section::CrossLlc => "cross-llc",
+            Section::Migrations => "migrations",
+            Section::Flips => "flips",
+            Section::Ipis => "ipis",
+            Section::Processes => "processes",
             Section::Limits => "limits",
         }
     }
@@ -61,6 +79,7 @@ impl Section {
             Section::Throughput => {
                 if let Known::Value(of) = &answer.throughput {
                     throughput::push(of, out);
+                    path::push(&of.critical, of.units, out);
                 }
             }
             Section::Ledger => push_ledger(answer, out),
@@ -74,6 +93,11 @@ impl Section {
             Section::Tasks => worst::push_tasks(first(&answer.tasks, top), out),
             Section::Pairs => worst::push_pairs(first(&answer.pairs, top), out),
             Section::Moments => moments::push(answer, top, out),
+            Section::CrossLlc => cross_llc::push(&answer.cross_llc, out),
+            Section::Migrations => push_migrations(answer, out),
+            Section::Flips => push_flips(answer, out),
+            Section::Ipis => push_ipis(answer, out),
+            Section::Processes => processes::push(&answer.processes, out),
             Section::Limits => push_limits(answer, usize::MAX, out),
         }
     }
@@ -104,13 +128,13 @@ pub fn render(answer: &Answer, top: usize, view: &View) -> String {
     push_paragraph(&mut out, "", &headline::sentence(answer), Some(HEADING));
     match view {
         View::Short => push_short(answer, top, &mut out),
-        // What the first section says stands above.
-        _ => push_sections(
-            Section::ALL.get(1..).unwrap_or_default(),
-            answer,
-            top,
-            &mut out,
-        ),
+        _ => {
+            out.push('\n');
+            push_path(answer, &mut out);
+            // The rest of the first section stands above.
+            let others = Section::ALL.get(1..).unwrap_or_default();
+            push_sections(others, answer, top, &mut out);
+        }
     }
     out
 }
@@ -150,6 +174,7 @@ fn blocks(answer: &Answer, top: usize) -> Vec<Block> {
     };
     let wakeups = &answer.wakeups;
     let blocks = [
+        block(Section::Throughput, 0, true, &|out| push_path(answer, out)),
         block(Section::Ledger, 0, true, &|out| push_ledger(answer, out)),
         block(Section::Waits, 1, true, &|out| {
             waits::push(&answer.waits, out)
@@ -172,6 +197,18 @@ fn blocks(answer: &Answer, top: usize) -> Vec<Block> {
         }),
         block(Section::Moments, 4, false, &|out| {
             moments::push(answer, MOMENTS.min(top), out);
+        }),
+        block(Section::CrossLlc, 5, true, &|out| {
+            brief::push_cross_llc(&answer.cross_llc, out);
+        }),
+        block(Section::Migrations, 8, false, &|out| {
+            brief::push_migrations(answer, out);
+        }),
+        block(Section::Flips, 6, false, &|out| {
+            brief::push_flips(&answer.flips, out);
+        }),
+        block(Section::Ipis, 7, false, &|out| {
+            brief::push_ipis(&answer.ipis, out);
         }),
     ];
     let blocks = blocks.into_iter();
@@ -217,6 +254,32 @@ fn lines(blocks: &[Block]) -> usize {
     lines
         .map(|block| block.text.lines().count() + usize::from(block.apart))
         .sum()
+}
+
+fn push_migrations(answer: &Answer, out: &mut String) {
+    let unknown = || Known::unknown("no migrations are known");
+    let bounces = answer.migrations.value();
+    let bounces = bounces.map_or_else(unknown, |of| of.bounces.clone());
+    migrations::push(&answer.migrations, &bounces, out);
+    domains::push(&answer.domains, out);
+}
+
+fn push_flips(answer: &Answer, out: &mut String) {
+    if let Known::Value(of) = &answer.flips {
+        flips::push(of, out);
+    }
+}
+
+fn push_path(answer: &Answer, out: &mut String) {
+    if let Known::Value(of) = &answer.throughput {
+        path::push(&of.critical, of.units, out);
+    }
+}
+
+fn push_ipis(answer: &Answer, out: &mut String) {
+    if let Known::Value(of) = &answer.ipis {
+        ipis::push(of, out);
+    }
 }
 
 fn first<T>(of: &[T], top: usize) -> &[T] {

@@ -237,9 +237,18 @@ fn watch(table: Table, row: &Row, names: &Names) -> Watch {
             after: 1,
             ..watch
         },
-        Table::Ipis => Watch {
-            cpus: cpus(&["target_cpu", "cpu"]),
-            to_ns: from_ns.saturating_add(number(row, "handler_ns").unwrap_or(0)),
+        Table::Ipis => {
+            let times = ["latency_ns", "handler_ns"].map(|time| number(row, time).unwrap_or(0));
+            let length = times.into_iter().fold(0, i64::saturating_add);
+            Watch {
+                cpus: cpus(&["target_cpu"]),
+                to_ns: from_ns.saturating_add(length),
+                ..watch
+            }
+        }
+        Table::Flushes => Watch {
+            cpus: cpus(&["cpu"]),
+            to_ns: from_ns.saturating_add(number(row, "wait_ns").unwrap_or(0)),
             ..watch
         },
         _ => Watch {

@@ -2,8 +2,8 @@
 
 use polars::prelude::*;
 
-use super::senses::{Kind, Sense};
-use crate::replay::words::Verdict;
+use super::senses::{KERNEL, Kind, Sense};
+use crate::replay::words::{Decision, Verdict};
 use crate::tables::Table;
 
 /// The rows of a word.
@@ -31,8 +31,9 @@ impl Place {
             Table::Slices | Table::Idle | Table::Lost => {
                 (col("start_ns"), Some(col("end_ns") - col("start_ns")))
             }
-            Table::Flips => (col("waking_ns"), None),
-            Table::Ipis => (col("ts_ns"), Some(col("handler_ns").fill_null(lit(0)))),
+            Table::Flips => (col("waking_ns"), Some(col("waker_least"))),
+            Table::Ipis => (col("ts_ns"), Some(col("latency_ns").fill_null(lit(0)))),
+            Table::Flushes => (col("ts_ns"), Some(col("wait_ns").fill_null(lit(0)))),
             _ => (col("ts_ns"), None),
         };
         Self {
@@ -68,14 +69,11 @@ impl Place {
             Kind::Ledger => Self::of_ledger(sense.word),
             Kind::Category => return Self::of_category(sense.word),
             Kind::Ipi => Self::new(Table::Ipis, is("kind")),
-            Kind::Cause
-            | Kind::Policy
-            | Kind::Decision
-            | Kind::Role
-            | Kind::Better
-            | Kind::Reading => {
-                return None;
-            }
+            Kind::Cause => Self::new(Table::Migrations, is("cause")),
+            Kind::Policy => Self::of_policy(sense.word),
+            Kind::Decision => Self::new(Table::Flips, is(KERNEL))
+                .noting("counted wakeups, by what the recorded kernel's policy decides"),
+            Kind::Role | Kind::Better | Kind::Reading => return None,
         };
         Some(place)
     }
@@ -101,6 +99,20 @@ impl Place {
         }
     }
 
+    /// What a policy decides otherwise than the recorded kernel's; of that one itself, what it decides.
+    fn of_policy(word: &str) -> Self {
+        let decided = |column: &str| col(column).lt_eq(lit(Decision::Affine.code()));
+        let column = word.replace('-', "_");
+        if word == KERNEL {
+            return Self::new(Table::Flips, decided(KERNEL))
+                .noting("counted wakeups that it decides");
+        }
+        let differs = col(column.as_str()).neq(col(KERNEL));
+        let filter = decided(&column).and(decided(KERNEL)).and(differs);
+        Self::new(Table::Flips, filter)
+            .noting("counted wakeups that it decides otherwise than the recorded kernel")
+    }
+
     fn of_category(word: &str) -> Option<Self> {
         let place = match word {
             "running" | "transit" | "unknown" => Self::of_ledger(word),
@@ -111,6 +123,18 @@ impl Place {
                     ..Self::new(Table::Waits, transit("verdict_seen").not())
                 }
             }
+            "interrupt" => Self {
+                size: Some(col("handler_ns")),
+                ..Self::new(
+                    Table::Ipis,
+                    col("handler_ns")
+                        .gt(lit(0))
+                        .and(col("interrupted").is_not_null()),
+                )
+            }
+            .noting("handlers that took time from a task, on the critical path or not"),
+            "tlb_wait" => Self::new(Table::Flushes, col("wait_ns").gt(lit(0)))
+                .noting("shootdowns whose initiator waited, on the critical path or not"),
             _ => return None,
         };
         Some(match place.note {

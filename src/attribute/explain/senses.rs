@@ -1,6 +1,9 @@
 //! Which words there are, and what each may mean: the same word can stand in several enumerations.
 
-use crate::replay::words::{Class, IpiKind, LedgerRow, Origin, Path, Reading, Verdict, Waker};
+use crate::replay::words::{
+    Category, Class, Decision, FlipPolicy, IpiKind, LedgerRow, MigrationCause, Origin, Path,
+    Reading, Verdict, Waker,
+};
 use crate::topology::Distance;
 
 /// An enumeration whose words can be explained.
@@ -83,11 +86,15 @@ impl Kind {
             Kind::Origin => of(Origin::ALL, Origin::as_str),
             Kind::Distance => of(&Distance::ALL, Distance::as_str),
             Kind::Ledger => of(LedgerRow::ALL, LedgerRow::as_str),
-            Kind::Category => CATEGORIES.to_vec(),
-            Kind::Cause => CAUSES.to_vec(),
+            Kind::Category => of(Category::ALL, Category::as_str),
+            Kind::Cause => of(MigrationCause::ALL, MigrationCause::as_str),
             Kind::Ipi => of(IpiKind::ALL, IpiKind::as_str),
-            Kind::Policy => POLICIES.to_vec(),
-            Kind::Decision => DECISIONS.to_vec(),
+            Kind::Policy => {
+                let mut words = of(&FlipPolicy::SIX, FlipPolicy::as_str);
+                words.push(KERNEL);
+                words
+            }
+            Kind::Decision => of(Decision::ALL, Decision::as_str),
             Kind::Role => ROLES.to_vec(),
             Kind::Better => BETTER.to_vec(),
             Kind::Reading => of(Reading::ALL, Reading::as_str),
@@ -101,35 +108,9 @@ impl Kind {
     }
 }
 
-const CATEGORIES: [&str; 7] = [
-    "running",
-    "transit",
-    "wait",
-    "interrupt",
-    "tlb_wait",
-    "blocked",
-    "unknown",
-];
-const CAUSES: [&str; 8] = [
-    "wakeup",
-    "fork_exec",
-    "newidle",
-    "periodic",
-    "active",
-    "affinity",
-    "numa",
-    "unknown",
-];
-const POLICIES: [&str; 7] = [
-    "zero-old",
-    "zero-new",
-    "halve-old",
-    "halve-new",
-    "loop-old",
-    "loop-new",
-    "kernel",
-];
-const DECISIONS: [&str; 4] = ["wide", "affine", "undecided", "warming-up"];
+/// The policy of the kernel that was recorded.
+pub const KERNEL: &str = "kernel";
+
 const ROLES: [&str; 3] = ["1:N", "N:1", "ping-pong"];
 const BETTER: [&str; 3] = ["spread", "stack", "undecided"];
 

@@ -2,120 +2,6 @@
 
 use super::{Term, term};
 
-/// The context in which a waker ran.
-pub const WAKERS: [Term; 7] = [
-    term("task", "a task", "a task woke, in its own context"),
-    term(
-        "softirq_inline",
-        "own system call's softirq",
-        "a soft interrupt that the current task's own system call raised, as loopback networking does",
-    ),
-    term(
-        "softirq_irq_exit",
-        "softirq after an interrupt",
-        "a soft interrupt at the end of a hard one: the current task was only interrupted",
-    ),
-    term(
-        "softirq_unknown",
-        "softirq, origin unknown",
-        "a soft interrupt of which no event tells what raised it",
-    ),
-    term(
-        "hardirq",
-        "a hard interrupt",
-        "a hard interrupt: no task is the waker",
-    ),
-    term(
-        "nmi",
-        "an NMI",
-        "a non-maskable interrupt: no task is the waker",
-    ),
-    term(
-        "unknown",
-        "no sched_waking",
-        "the trace has no sched_waking, and the wakeup may have been queued",
-    ),
-];
-
-/// What moved a task from one CPU to another.
-pub const CAUSES: [Term; 8] = [
-    term(
-        "wakeup",
-        "placed by a wakeup",
-        "another CPU than the previous one was chosen as it was woken",
-    ),
-    term(
-        "fork_exec",
-        "placed at fork or exec",
-        "placed anew as it was forked, or as it became another program",
-    ),
-    term(
-        "newidle",
-        "pulled by a CPU going idle",
-        "pulled by a CPU that was about to run nothing",
-    ),
-    term(
-        "periodic",
-        "balanced at a tick",
-        "moved by the balancing that ticks start, for this CPU or for one that is idle",
-    ),
-    term(
-        "active",
-        "pushed off by a stopper",
-        "pushed off the CPU it ran on by a stopper thread, which a balancer had asked",
-    ),
-    term(
-        "affinity",
-        "its affinity changed",
-        "the CPUs it may run on were changed",
-    ),
-    term(
-        "numa",
-        "by NUMA balancing",
-        "moved to another node by NUMA balancing, or swapped with another task",
-    ),
-    term(
-        "unknown",
-        "no event tells",
-        "the events do not tell, or contradict each other",
-    ),
-];
-
-/// What the parts of the critical path are.
-pub const CATEGORIES: [Term; 7] = [
-    term("running", "its task ran", "the task on the path ran"),
-    term(
-        "transit",
-        "IPI and idle exit",
-        "the task on the path was on its way to a CPU that ran nothing: IPI and idle exit",
-    ),
-    term(
-        "wait",
-        "queued behind others",
-        "the task on the path was queued on a CPU that ran another",
-    ),
-    term(
-        "interrupt",
-        "handlers took its CPU",
-        "interrupts from other CPUs were handled while the task on the path ran",
-    ),
-    term(
-        "tlb_wait",
-        "waited for TLB shootdowns",
-        "the task on the path waited for other CPUs to flush their TLBs",
-    ),
-    term(
-        "blocked",
-        "asleep until an interrupt",
-        "the task on the path slept until an interrupt woke it: on a device, a timer, or the network",
-    ),
-    term(
-        "unknown",
-        "no event tells",
-        "events are missing, so that the path is not known there",
-    ),
-];
-
 /// Where a task may run when the trace does not tell.
 pub const READINGS: [Term; 2] = [
     term(
@@ -150,36 +36,109 @@ pub const BETTER: [Term; 3] = [
     ),
 ];
 
-/// What an interrupt between CPUs was for.
-pub const IPIS: [Term; 6] = [
+/// The context in which a waker ran.
+pub const WAKERS: [Term; 7] = [
+    term("task", "a task", "a task, or a system call of its own"),
+    term(
+        "softirq_inline",
+        "own system call's softirq",
+        "a soft interrupt raised by the running task's own system call",
+    ),
+    term(
+        "softirq_irq_exit",
+        "softirq after an interrupt",
+        "a soft interrupt at the end of a hard interrupt",
+    ),
+    term(
+        "softirq_unknown",
+        "softirq, origin unknown",
+        "a soft interrupt, raised by whom no event tells",
+    ),
+    term("hardirq", "a hard interrupt", "a hard interrupt"),
+    term("nmi", "an NMI", "a non-maskable interrupt"),
+    term(
+        "unknown",
+        "no sched_waking",
+        "the trace has no sched_waking, and the wakeup may have been queued",
+    ),
+];
+
+/// Why a task was moved from one CPU to another.
+pub const CAUSES: [Term; 9] = [
+    term(
+        "wakeup",
+        "placed by a wakeup",
+        "a wakeup chose another CPU than the previous one",
+    ),
+    term(
+        "fork_exec",
+        "placed at exec",
+        "execve moved the task that became another program",
+    ),
+    term(
+        "newidle",
+        "pulled by a CPU going idle",
+        "a CPU that was about to run nothing pulled it",
+    ),
+    term(
+        "periodic",
+        "balanced at a tick",
+        "balancing in the SCHED soft interrupt, also for CPUs whose tick is stopped",
+    ),
+    term(
+        "active",
+        "pushed off by a stopper",
+        "a stopper pushed it off its CPU because a balancer asked for it",
+    ),
+    term(
+        "affinity",
+        "its affinity changed",
+        "the CPUs it may run on were changed",
+    ),
+    term(
+        "numa",
+        "by NUMA balancing",
+        "NUMA balancing moved or swapped it",
+    ),
+    term(
+        "rt",
+        "by the RT or deadline class",
+        "the real-time or deadline class balanced its own tasks",
+    ),
+    term(
+        "unknown",
+        "no event tells",
+        "the events do not tell, or contradict each other",
+    ),
+];
+
+/// What one CPU wanted of another.
+pub const IPIS: [Term; 7] = [
+    term(
+        "wakeup",
+        "for a queued wakeup",
+        "a queued wakeup: to enqueue what is on the CPU's wake list",
+    ),
+    term(
+        "wakeup_reschedule",
+        "for a direct wakeup",
+        "a wakeup that the waker enqueued there: to reschedule",
+    ),
     term(
         "reschedule",
         "to reschedule",
-        "to have the CPU look for what to run: for a wakeup, a tick or a signal",
+        "to reschedule, for a tick, a signal or a balancer; or it is not known for what",
     ),
+    term("tlb", "to flush its TLB", "to flush its TLB"),
+    term("call", "to call a function", "to call another function"),
     term(
-        "call_single",
-        "a call to one CPU",
-        "to call a function on one CPU",
-    ),
-    term(
-        "call_many",
-        "a call to several",
-        "to call a function on several CPUs",
-    ),
-    term(
-        "polled",
-        "none: the target polled",
-        "the idle target polled: no interrupt was sent",
-    ),
-    term(
-        "queue",
-        "put on its list",
-        "a function was put on the CPU's list; the interrupt, if any, is counted for itself",
+        "irq_work",
+        "to itself",
+        "to call a function on the sending CPU itself, in an interrupt",
     ),
     term(
         "other",
         "another reason",
-        "something else, or it is not known what",
+        "something rarer, such as arm64's broadcast timer; or it is not known what",
     ),
 ];

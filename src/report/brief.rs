@@ -1,0 +1,128 @@
+//! What the short report says of single sections, in a line or two each.
+
+use super::table::push_paragraph;
+use super::units::{counted, duration, percent, short_count};
+use super::{domains, most};
+use crate::attribute::answer::{Answer, CrossLlc, Flips, Ipis, Known, Migrations};
+
+/// Causes and kinds that are named.
+const NAMED: usize = 4;
+
+/// Puts what crossing LLCs cost behind `out`: a table where any of it is known, else a line.
+pub fn push_cross_llc(crossing: &Known<CrossLlc>, out: &mut String) {
+    let Some(found) = crossing.value() else {
+        return;
+    };
+    let costs = [&found.transit, &found.cold_cache, &found.transfer];
+    match costs.iter().any(|cost| cost.value().is_some()) {
+        true => super::cross_llc::push(crossing, out),
+        false => {
+            let crossed = counted(found.basis.transit.crossing, "wakeup");
+            let text = format!("cost of {crossed} not measurable here (--section cross-llc)");
+            push_paragraph(out, "Across LLCs: ", &text, None);
+        }
+    }
+}
+
+/// Puts migrations by cause behind `out`, and bounces and domains only if there is something about them.
+pub fn push_migrations(answer: &Answer, out: &mut String) {
+    if let Known::Value(migrations) = &answer.migrations {
+        push_paragraph(out, "Migrations: ", &told_migrations(migrations), None);
+    }
+    domains::push_alarms(&answer.domains, out);
+}
+
+fn told_migrations(of: &Migrations) -> String {
+    let mut text = counted(of.total, "move");
+    if let Known::Value(share) = of.cross_llc_share {
+        text += &format!(", {} to another LLC", percent(share));
+    }
+    let causes = of.totals.iter().map(|(word, n)| (*word, *n)).collect();
+    text += &named(causes);
+    if let Known::Value(bounces) = &of.bounces
+        && bounces.count > 0
+    {
+        text += &format!(
+            "; {} between LLCs, {} lost",
+            counted(bounces.count, "bounce"),
+            duration(most(bounces.lost_ns))
+        );
+    }
+    text
+}
+
+/// Puts what `wake_wide()` said behind `out`, and what the other rule would have said.
+pub fn push_flips(flips: &Known<Flips>, out: &mut String) {
+    let Known::Value(of) = flips else {
+        return;
+    };
+    let Some(policies) = of.policies.value().filter(|_| of.judged > 0) else {
+        return;
+    };
+    let Some(kernel) = policies.get("kernel") else {
+        return;
+    };
+    let open = kernel.undecided + kernel.warming_up;
+    let mut text = format!(
+        "{} wide, {} affine, {} open of {} judged by {}",
+        short_count(kernel.wide),
+        short_count(kernel.affine),
+        short_count(open),
+        short_count(of.judged),
+        of.kernel_policy,
+    );
+    let changed = policies.iter().filter(|(_, facts)| facts.changed > 0);
+    let changed = changed
+        .map(|(word, facts)| (*word, facts.changed))
+        .collect();
+    let changed = named(changed);
+    if !changed.is_empty() {
+        text += &format!("; decided otherwise{changed}");
+    }
+    push_paragraph(out, "wake_wide: ", &text, None);
+}
+
+/// Puts interrupts and shootdowns behind `out`.
+pub fn push_ipis(ipis: &Known<Ipis>, out: &mut String) {
+    let Known::Value(of) = ipis else {
+        return;
+    };
+    let mut text = match of.counted {
+        "sends" => format!("{} between CPUs", short_count(of.total)),
+        _ => format!("{} handled", short_count(of.total)),
+    };
+    let kinds = of.by_kind.iter().map(|(word, n)| (*word, *n)).collect();
+    text += &named(kinds);
+    if let Known::Value(latency) = &of.latency_ns {
+        text += &format!("; p50 {} to the handler", duration(latency.p50));
+    }
+    if let Known::Value(stolen) = &of.stolen_ns {
+        text += &format!("; {} taken from tasks", duration(*stolen));
+    }
+    push_paragraph(out, "Interrupts: ", &text, None);
+    if let Known::Value(tlb) = &of.tlb
+        && tlb.remote > 0
+    {
+        let mut text = format!("{} TLB shootdowns", short_count(tlb.remote));
+        if let Known::Value(waited) = tlb.initiator_wait_total_ns {
+            text += &format!(", their initiators waited {}", duration(waited));
+        }
+        push_paragraph(out, "  ", &text, None);
+    }
+}
+
+/// `: most 5, next 3, others 2`.
+fn named(mut counts: Vec<(&str, u64)>) -> String {
+    counts.retain(|(_, n)| *n > 0);
+    counts.sort_by_key(|(word, n)| (std::cmp::Reverse(*n), *word));
+    let rest: u64 = counts.iter().skip(NAMED).map(|(_, n)| n).sum();
+    let first = counts.iter().take(NAMED);
+    let mut told: Vec<String> = first
+        .map(|(word, n)| format!("{} {}", word.replace('_', " "), short_count(*n)))
+        .collect();
+    told.extend((rest > 0).then(|| format!("others {}", short_count(rest))));
+    match told.is_empty() {
+        true => String::new(),
+        false => format!(": {}", told.join(", ")),
+    }
+}
