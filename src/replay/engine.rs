@@ -248,7 +248,10 @@ impl<'a, S: Sink> Replay<'a, S> {
                 }
                 self.executed(*pid);
             }
-            Payload::SetAffinity { pid } => self.affinity_asked(event.pid, *pid),
+            Payload::SetAffinity { pid } => {
+                self.affinity_asked(event.pid, *pid);
+                self.mask_changed(if *pid == 0 { event.pid } else { *pid });
+            }
             Payload::NumaMove { pid } => self.numa_announced(*pid),
             Payload::NumaSwap { src_pid, dst_pid } => {
                 self.numa_announced(*src_pid);
@@ -265,10 +268,6 @@ impl<'a, S: Sink> Replay<'a, S> {
             Payload::Counters(counters) => {
                 let counting = self.counting.get_or_insert_default();
                 counting.read(cpu, counters);
-            }
-            Payload::SetAffinity { pid } => {
-                let pid = if *pid == 0 { event.pid } else { *pid };
-                self.mask_changed(pid);
             }
             Payload::SoftirqRaise { vec } => {
                 let by_irq = event.flags.hardirq() || event.flags.nmi();
