@@ -4,6 +4,8 @@ mod policies;
 mod roles;
 mod tally;
 mod tasks;
+#[cfg(test)]
+mod tests;
 
 use polars::prelude::PolarsResult;
 

@@ -23,7 +23,7 @@ const CALL_NS: i64 = 1_000_000;
 const ANYONE: u32 = u32::MAX;
 
 /// What is known of one task.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 struct State {
     /// Of the loss after which this was last known; an older one than the follower's is void.
     epoch: u32,
@@ -37,14 +37,13 @@ struct State {
     /// *zero* and *halve*, and *loop*. They take in every value that probes show.
     both: Track<2>,
     looped: Track<1>,
-    /// The kernel's decay, set by the first probed value alone: the replay is checked against the later ones.
-    free: Track<1>,
-    /// Whether a probe has shown a value.
-    anchored: bool,
+    /// The kernel's decay, set by the first probed value alone: the replay is checked against the later ones. None before
+    /// there is one.
+    free: Option<Box<Track<1>>>,
 }
 
 impl State {
-    fn unknown(kernel: Decay, epoch: u32, since: i64) -> Self {
+    fn unknown(epoch: u32, since: i64) -> Self {
         Self {
             epoch,
             last: [ANYONE; 2],
@@ -53,8 +52,7 @@ impl State {
             shown: false,
             both: Track::unknown([Decay::Zero, Decay::Halve], since),
             looped: Track::unknown([Decay::Loop], since),
-            free: Track::unknown([kernel], since),
-            anchored: false,
+            free: None,
         }
     }
 
@@ -81,9 +79,20 @@ impl State {
         [zero, halve, looped]
     }
 
+    /// This is the first value of its own that a probe shows.
+    fn anchor(&mut self, kernel: Decay, value: u32) {
+        let mut free = match self.free.take() {
+            // Its parent's.
+            Some(free) => free,
+            // Up to here nothing that a probe showed was taken in.
+            None => Box::new(self.both.only(kernel as usize)),
+        };
+        free.observe(value, [Likeness::Equal]);
+        self.free = Some(free);
+    }
+
     /// The kernel's own counter has this value.
     fn take_in(&mut self, value: u32, likeness: &[Likeness; 3]) {
-        self.anchored = true;
         self.shown = true;
         let [zero, halve, looped] = *likeness;
         self.both.observe(value, [zero, halve]);
@@ -100,7 +109,9 @@ impl State {
     fn go_back(&mut self, since: i64, flips: u32) {
         self.both.go_back(since, flips);
         self.looped.go_back(since, flips);
-        self.free.go_back(since, flips);
+        if let Some(free) = &mut self.free {
+            free.go_back(since, flips);
+        }
         if flips > 0 {
             self.last = [ANYONE; 2];
         }
@@ -195,16 +206,16 @@ impl Follower {
         // States begin with epoch 0: what was never met is void.
         self.epoch = 1;
         self.since = setup.start_ns;
-        self.idle = vec![State::unknown(kernel, 1, setup.start_ns); setup.factors.len()];
+        self.idle = vec![State::unknown(1, setup.start_ns); setup.factors.len()];
         self.setup = Some(setup.clone());
     }
 
     /// A task's state, as it is after the last loss. A task that is first met at `now` was not seen to wake before.
     #[inline]
     fn task(&mut self, task: TaskId, now: i64) -> Option<&mut State> {
-        let (kernel, place) = (self.kernel, task.0 as usize);
+        let place = task.0 as usize;
         if place >= self.tasks.len() {
-            let void = State::unknown(kernel, 0, i64::MIN);
+            let void = State::unknown(0, i64::MIN);
             self.tasks.resize(place + 1, void);
         }
         let (epoch, since) = (self.epoch, self.since);
@@ -215,15 +226,15 @@ impl Follower {
         let state = self.tasks.get_mut(place)?;
         if state.epoch != epoch {
             // Without fork events it may be a child whose counters are its parent's, however fresh those are.
-            *state = State::unknown(kernel, epoch, if forks { since } else { now });
+            *state = State::unknown(epoch, if forks { since } else { now });
         }
         Some(state)
     }
 
     fn fork(&mut self, parent: Option<TaskId>, child: TaskId, now: i64) {
         let since = self.since;
-        let state = parent.and_then(|parent| self.task(parent, now).copied());
-        let mut inherited = state.unwrap_or(State::unknown(self.kernel, self.epoch, since));
+        let state = parent.and_then(|parent| self.task(parent, now).cloned());
+        let mut inherited = state.unwrap_or(State::unknown(self.epoch, since));
         if let Some(parent) = parent.filter(|_| inherited.woke_lately(now)) {
             let flips = self.recent.flips_of(parent, now);
             inherited.go_back(now.saturating_sub(COPY_NS), flips);
@@ -234,7 +245,7 @@ impl Follower {
     }
 
     fn forget(&mut self, task: TaskId, now: i64) {
-        let unknown = State::unknown(self.kernel, self.epoch, now);
+        let unknown = State::unknown(self.epoch, now);
         if let Some(state) = self.task(task, now) {
             *state = unknown;
         }
@@ -251,13 +262,13 @@ impl Follower {
             }
         }
         if let Some(idle) = self.idle.get_mut(cpu) {
-            *idle = State::unknown(self.kernel, 0, until_ns);
+            *idle = State::unknown(0, until_ns);
         }
     }
 
     fn wake(&mut self, wake: &FlipWake) -> Option<FlipRow> {
         let (now, tick_ns) = (wake.waking_ns, self.tick_ns);
-        let mut unknown = State::unknown(self.kernel, self.epoch, now);
+        let mut unknown = State::unknown(self.epoch, now);
         let waker = match wake.waker {
             Charged::Task(task) => self.task(task, now)?,
             Charged::Idle(cpu) => self.idle.get_mut(cpu).unwrap_or(&mut unknown),
@@ -280,7 +291,9 @@ impl Follower {
         waker.shown = false;
         waker.both.wake(counted);
         waker.looped.wake(counted);
-        waker.free.wake(counted);
+        if let Some(free) = &mut waker.free {
+            free.wake(counted);
+        }
         waker.note_wakee(wake.wakee.0, wake.sure);
         let of_waker = Known::of(waker);
         if let (Charged::Task(task), Flip::Yes | Flip::Perhaps) = (wake.waker, flip) {
@@ -302,15 +315,15 @@ impl Follower {
             return Check::default();
         };
         let mut check = Check::default();
-        if wakee.anchored {
+        if let Some(free) = &wakee.free {
             let followed = wakee.spans()[kernel as usize];
             check = Check {
                 inside: Some(followed.contains(value)),
                 narrow: Some(followed.width() <= 1),
-                free_inside: Some(wakee.free.spans().iter().all(|span| span.contains(value))),
+                free_inside: Some(free.spans()[0].contains(value)),
             };
         } else {
-            wakee.free.observe(value, [Likeness::Equal]);
+            wakee.anchor(kernel, value);
         }
         wakee.take_in(value, &likeness);
         check
@@ -318,18 +331,21 @@ impl Follower {
 
     /// The kernel showed a value outside of any wakeup of the task.
     fn show(&mut self, task: TaskId, parent: Option<TaskId>, value: u32, now: i64) {
-        let likeness = self.likeness;
+        let (kernel, likeness) = (self.kernel, self.likeness);
         let is_born = parent.is_some();
         // A child's value is that of its parent, unless that has woken another since it was copied.
         let parent = parent.and_then(|parent| self.task(parent, now));
         if let Some(parent) = parent.filter(|parent| !parent.woke_lately(now)) {
+            if parent.free.is_none() {
+                parent.anchor(kernel, value);
+            }
             parent.take_in(value, &likeness);
         }
         let Some(state) = self.task(task, now) else {
             return;
         };
-        if !state.anchored || is_born {
-            state.free.observe(value, [Likeness::Equal]);
+        if state.free.is_none() || is_born {
+            state.anchor(kernel, value);
         }
         state.take_in(value, &likeness);
     }

@@ -143,6 +143,8 @@ impl Likeness {
 /// Counters that decay at the same times, each by a rule of its own: *zero* and *halve* set their time alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Track<const N: usize> {
+    /// Every value that each may have.
+    spans: [Span; N],
     decays: [Decay; N],
     guesses: [Guess<N>; GUESSES],
     len: u8,
@@ -201,9 +203,6 @@ impl<const N: usize> Parts<N> {
     }
 }
 
-/// The guesses that follow from those before: at most one of each that stays, and one each of every other kind.
-type Kept<const N: usize> = SmallVec<[Guess<N>; 11]>;
-
 impl<const N: usize> Track<N> {
     /// Nothing is known but that the task made no wakeup that counts after `since`.
     pub fn unknown(decays: [Decay; N], since: i64) -> Self {
@@ -213,11 +212,29 @@ impl<const N: usize> Track<N> {
             past: Past::Never,
         };
         Self {
+            spans: guess.flips,
             decays,
             guesses: [guess; GUESSES],
             len: 1,
             narrow: [false; N],
             oldest: i64::MIN,
+        }
+    }
+
+    /// One of the counters, on its own.
+    pub fn only(&self, place: usize) -> Track<1> {
+        let one = |guess: &Guess<N>| Guess {
+            ts: guess.ts,
+            flips: [guess.flips[place]],
+            past: guess.past,
+        };
+        Track {
+            spans: [self.spans[place]],
+            decays: [self.decays[place]],
+            guesses: self.guesses.each_ref().map(one),
+            len: self.len,
+            narrow: [self.narrow[place]],
+            oldest: self.oldest,
         }
     }
 
@@ -231,16 +248,7 @@ impl<const N: usize> Track<N> {
     /// Every value that each may have.
     #[inline]
     pub fn spans(&self) -> [Span; N] {
-        let [first, rest @ ..] = self.guesses() else {
-            return [Span::UNKNOWN; N];
-        };
-        let mut spans = first.flips;
-        for guess in rest {
-            for (span, more) in spans.iter_mut().zip(guess.flips) {
-                *span = span.hull(more);
-            }
-        }
-        spans
+        self.spans
     }
 
     /// Whether each was known to within 1 at some time.
@@ -256,50 +264,97 @@ impl<const N: usize> Track<N> {
         if wake.now.saturating_sub(self.oldest) > SECOND {
             self.decay(wake);
         }
-        let (least, most) = wake.flip.bounds();
-        for guess in self.guesses.iter_mut().take(usize::from(self.len)) {
-            for span in &mut guess.flips {
-                *span = span.plus(least, most);
-            }
+        if wake.flip != Flip::No {
+            let (least, most) = wake.flip.bounds();
+            let guesses = self.guesses.iter_mut().take(usize::from(self.len));
+            let flips = guesses.flat_map(|guess| &mut guess.flips);
+            flips
+                .chain(&mut self.spans)
+                .for_each(|span| *span = span.plus(least, most));
         }
         self.note_width();
     }
 
     #[inline]
     fn note_width(&mut self) {
-        let spans = self.spans();
-        for (narrow, span) in self.narrow.iter_mut().zip(spans) {
+        for (narrow, span) in self.narrow.iter_mut().zip(self.spans) {
             *narrow |= span.width() <= 1;
         }
     }
 
     fn decay(&mut self, wake: Wake) {
-        let mut kept: Kept<N> = Kept::new();
+        let Wake { now, tick_ns, .. } = wake;
         let (mut stalled, mut decayed) = (None, [None; 2]);
-        for guess in self.guesses() {
-            let parts = match self.decays.first() {
-                Some(Decay::Loop) => looped(*guess, wake.now, wake.tick_ns),
-                _ => once(*guess, self.decays, wake.now, wake.tick_ns),
+        let mut kept = 0;
+        for place in 0..usize::from(self.len) {
+            let guess = self.guesses[place];
+            let stays = if now.saturating_sub(guess.ts.0) <= SECOND {
+                Some(guess)
+            } else {
+                let parts = match self.decays.first() {
+                    Some(Decay::Loop) => looped(guess, now, tick_ns),
+                    _ => once(guess, self.decays, now, tick_ns),
+                };
+                stalled = merged(stalled, parts.stalled);
+                for (all, part) in decayed.iter_mut().zip(parts.decayed) {
+                    *all = merged(*all, part);
+                }
+                if wake.sure { parts.stays } else { Some(guess) }
             };
-            kept.extend(if wake.sure { parts.stays } else { Some(*guess) });
-            stalled = merged(stalled, parts.stalled);
-            for (all, part) in decayed.iter_mut().zip(parts.decayed) {
-                *all = merged(*all, part);
+            if let Some(stays) = stays {
+                self.guesses[kept] = stays;
+                kept += 1;
             }
         }
+        self.len = kept as u8;
         for new in decayed.into_iter().flatten() {
-            // The same decay, one wakeup earlier.
-            let before = |last: &&mut Guess<N>| last.goes_on_as(&new) && last.ts.1 >= wake.before;
-            match kept.iter_mut().rfind(before) {
-                Some(last) => *last = last.merged(new),
-                None => kept.push(new),
+            self.add_decayed(new, wake.before);
+        }
+        if let Some(stalled) = stalled {
+            self.add(stalled);
+        }
+        self.summarize();
+    }
+
+    /// Adds what has decayed now, to the same decay one wakeup earlier if there was one.
+    fn add_decayed(&mut self, new: Guess<N>, before: i64) {
+        let guesses = self.guesses.iter_mut().take(usize::from(self.len)).rev();
+        let mut same = guesses.filter(|guess| guess.ts.1 >= before && guess.goes_on_as(&new));
+        match same.next() {
+            Some(guess) => *guess = guess.merged(new),
+            None => self.add(new),
+        }
+    }
+
+    fn add(&mut self, new: Guess<N>) {
+        let len = usize::from(self.len);
+        match self.guesses.get_mut(len) {
+            Some(free) => {
+                *free = new;
+                self.len += 1;
             }
+            None => self.merge_alike(new),
         }
-        kept.extend(stalled);
-        while kept.len() > GUESSES {
-            merge_alike(&mut kept);
+    }
+
+    /// Makes room for one guess more: merges the two that are most alike.
+    #[inline(never)]
+    fn merge_alike(&mut self, new: Guess<N>) {
+        let mut best = (self.guesses[0].merging_costs(new), 0, GUESSES);
+        for b in 0..GUESSES {
+            for a in 0..b {
+                let costs = self.guesses[a].merging_costs(self.guesses[b]);
+                best = best.min((costs, a, b));
+            }
+            best = best.min((self.guesses[b].merging_costs(new), b, GUESSES));
         }
-        self.keep(&kept);
+        let (_, a, b) = best;
+        if b == GUESSES {
+            self.guesses[a] = self.guesses[a].merged(new);
+        } else {
+            self.guesses[a] = self.guesses[a].merged(self.guesses[b]);
+            self.guesses[b] = new;
+        }
     }
 
     fn keep(&mut self, kept: &[Guess<N>]) {
@@ -307,12 +362,16 @@ impl<const N: usize> Track<N> {
             *to = *from;
         }
         self.len = kept.len().min(GUESSES) as u8;
-        self.find_oldest();
+        self.summarize();
     }
 
-    fn find_oldest(&mut self) {
-        let oldest = self.guesses().iter().map(|guess| guess.ts.0).min();
-        self.oldest = oldest.unwrap_or(i64::MIN);
+    /// Brings what is said of all guesses in line with them.
+    fn summarize(&mut self) {
+        if let [first, rest @ ..] = self.guesses() {
+            let all = rest.iter().copied().fold(*first, Guess::merged);
+            self.spans = all.flips;
+            self.oldest = all.ts.0;
+        }
     }
 
     /// What they may have been at some time since then: up to `flips` flips came later, and what decayed had not yet.
@@ -333,7 +392,7 @@ impl<const N: usize> Track<N> {
                 }
             }
         }
-        self.find_oldest();
+        self.summarize();
     }
 
     /// The kernel's own counter has this value now. Guesses that this refutes end. False if it refutes all: then only
@@ -377,22 +436,6 @@ impl<const N: usize> Track<N> {
 /// between `HZ` and `HZ + 1` of them it depends on where in a tick both instants were.
 fn not_before(now: i64, tick_ns: i64) -> i64 {
     now.saturating_sub(SECOND + tick_ns - 1)
-}
-
-/// Merges the two guesses that are most alike.
-fn merge_alike<const N: usize>(guesses: &mut Kept<N>) {
-    let pairs = (0..guesses.len()).flat_map(|b| (0..b).map(move |a| (a, b)));
-    let costs = pairs.filter_map(|(a, b)| {
-        let (one, other) = (guesses.get(a)?, guesses.get(b)?);
-        Some((one.merging_costs(*other), a, b))
-    });
-    let Some((_, a, b)) = costs.min() else {
-        return;
-    };
-    let other = guesses.remove(b);
-    if let Some(one) = guesses.get_mut(a) {
-        *one = one.merged(other);
-    }
 }
 
 fn merged<const N: usize>(one: Option<Guess<N>>, other: Option<Guess<N>>) -> Option<Guess<N>> {
@@ -587,7 +630,7 @@ mod tests {
         let mut track = Track::unknown([decay], -3_000_000_000);
         track.observe(flips, [Likeness::Equal]);
         track.guesses[0].ts = (1_000_000_000, 1_000_000_000);
-        track.find_oldest();
+        track.summarize();
         track
     }
 
