@@ -1,7 +1,7 @@
 //! What the short report says of single sections, in a line or two each.
 
 use super::table::push_paragraph;
-use super::units::{counted, duration, percent, short_count};
+use super::units::{count, counted, duration, percent, short_count};
 use super::{domains, most};
 use crate::attribute::answer::{Answer, CrossLlc, Flips, Ipis, Known, Migrations};
 
@@ -64,11 +64,11 @@ pub fn push_flips(flips: &Known<Flips>, out: &mut String) {
     };
     let open = kernel.undecided + kernel.warming_up;
     let mut text = format!(
-        "{} wide, {} affine, {} open of {} judged by {}",
-        short_count(kernel.wide),
-        short_count(kernel.affine),
-        short_count(open),
-        short_count(of.judged),
+        "{} wide, {} affine, {} open of {} (policy {})",
+        count(kernel.wide),
+        count(kernel.affine),
+        count(open),
+        count(of.judged),
         of.kernel_policy,
     );
     let changed = policies.iter().filter(|(_, facts)| facts.changed > 0);
@@ -88,8 +88,8 @@ pub fn push_ipis(ipis: &Known<Ipis>, out: &mut String) {
         return;
     };
     let mut text = match of.counted {
-        "sends" => format!("{} between CPUs", short_count(of.total)),
-        _ => format!("{} handled", short_count(of.total)),
+        "sends" => format!("{} between CPUs", count(of.total)),
+        _ => format!("{} handled", count(of.total)),
     };
     let kinds = of.by_kind.iter().map(|(word, n)| (*word, *n)).collect();
     text += &named(kinds);
@@ -99,16 +99,15 @@ pub fn push_ipis(ipis: &Known<Ipis>, out: &mut String) {
     if let Known::Value(stolen) = &of.stolen_ns {
         text += &format!("; {} taken from tasks", duration(*stolen));
     }
-    push_paragraph(out, "Interrupts: ", &text, None);
     if let Known::Value(tlb) = &of.tlb
         && tlb.remote > 0
     {
-        let mut text = format!("{} TLB shootdowns", short_count(tlb.remote));
+        text += &format!("; {}", counted(tlb.remote, "TLB shootdown"));
         if let Known::Value(waited) = tlb.initiator_wait_total_ns {
-            text += &format!(", their initiators waited {}", duration(waited));
+            text += &format!(", which waited {}", duration(waited));
         }
-        push_paragraph(out, "  ", &text, None);
     }
+    push_paragraph(out, "Interrupts: ", &text, None);
 }
 
 /// `: most 5, next 3, others 2`.

@@ -1,4 +1,4 @@
-//! Times to look at: the worst waits of the worst pairs and tasks, ready for `--from` and `--to`.
+//! Times to look at: the longest of the critical path, and the worst waits of the worst pairs and tasks, ready for `--from` and `--to`.
 
 use super::table::{HEADING, push_line, push_paragraph};
 use super::units::duration;
@@ -6,23 +6,50 @@ use crate::attribute::answer::{Answer, Moment};
 
 /// Puts the first few behind `out`.
 pub fn push(answer: &Answer, most: usize, out: &mut String) {
-    let moments = moments(answer, most);
-    if moments.is_empty() {
+    let mut times: Vec<Time> = of_path(answer).into_iter().collect();
+    times.extend(waits(answer));
+    times.truncate(most);
+    if times.is_empty() {
         return;
     }
     push_line(out, "Times to look at", Some(HEADING));
-    for (name, moment) in moments {
+    for time in times {
         let first = format!(
             "  --from {} --to {}  ",
-            micros(moment.start_ns.div_euclid(1_000)),
-            micros(moment.end_ns.saturating_add(999).div_euclid(1_000))
+            micros(time.start_ns.div_euclid(1_000)),
+            micros(time.end_ns.saturating_add(999).div_euclid(1_000))
         );
-        push_paragraph_hanging(out, &first, &told(&name, moment));
+        push_paragraph_hanging(out, &first, &time.text);
     }
 }
 
-/// A moment that a pair and a task share is not told twice.
-fn moments(answer: &Answer, most: usize) -> Vec<(String, &Moment)> {
+struct Time {
+    start_ns: i64,
+    end_ns: i64,
+    text: String,
+}
+
+/// The longest part of the critical path that is not running.
+fn of_path(answer: &Answer) -> Option<Time> {
+    let path = &answer.throughput.value()?.critical.path;
+    let longest = path.longest.first()?;
+    let length = longest.end_ns.saturating_sub(longest.start_ns);
+    Some(Time {
+        start_ns: longest.start_ns,
+        end_ns: longest.end_ns,
+        text: format!(
+            "path: {} {} {} {} {}",
+            longest.name,
+            longest.pid,
+            duration(length),
+            longest.category.replace('_', " "),
+            longest.why.replace('_', " "),
+        ),
+    })
+}
+
+/// The worst waits of the worst pairs and tasks. One that a pair and a task share is not told twice.
+fn waits(answer: &Answer) -> Vec<Time> {
     let pairs = answer.pairs.iter().filter_map(|pair| {
         let name = format!("{} {}", pair.wakee, pair.wakee_pid);
         Some((name, pair.worst_wait.value()?))
@@ -41,8 +68,14 @@ fn moments(answer: &Answer, most: usize) -> Vec<(String, &Moment)> {
         }
     }
     found.sort_by_key(|(_, m)| std::cmp::Reverse((m.lost_ns, m.wait_ns)));
-    found.truncate(most);
+    let found = found.into_iter();
     found
+        .map(|(name, moment)| Time {
+            start_ns: moment.start_ns,
+            end_ns: moment.end_ns,
+            text: told(&name, moment),
+        })
+        .collect()
 }
 
 fn told(name: &str, moment: &Moment) -> String {
@@ -84,6 +117,9 @@ mod tests {
     #[test]
     fn times_enclose_the_worst_waits_and_none_is_told_twice() {
         let mut answer = answer();
+        if let Known::Value(throughput) = &mut answer.throughput {
+            throughput.critical.path.longest.clear();
+        }
         let moment = |start_ns, lost_ns| {
             Known::Value(Moment {
                 start_ns,

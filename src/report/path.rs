@@ -1,9 +1,11 @@
 //! The critical path: what the time of a unit of work went into.
 
 use super::given;
-use super::table::{Column, FAINT, Lines, push_line};
+use super::table::{Column, FAINT, Lines, push_line, push_paragraph};
 use super::units::{count, duration, percent};
-use crate::attribute::answer::{ByWord, Known, PathFacts, PathPart, PathTasks};
+use crate::attribute::answer::{
+    ByWord, Known, PathFacts, PathPart, PathTasks, PathVerdict, Readings,
+};
 use crate::replay::words::Category;
 
 /// Columns of what a category mostly is.
@@ -46,7 +48,70 @@ pub fn push(path: &PathFacts, units: u64, out: &mut String) {
         ]);
     }
     lines.push_to(out);
+    push_waits(path, &each, out);
+    push_within(path, &each, out);
     push_line(out, &format!("  {}", remark(path)), Some(FAINT));
+}
+
+/// A part of the path that is worth telling.
+const WORTH: f64 = 0.01;
+/// Most verdicts that are told.
+const TOLD: usize = 3;
+
+/// Says of which verdicts the wait is, and what removing each would gain at most, where they are several, or where it
+/// depends on the affinity that the trace does not tell.
+fn push_waits(path: &PathFacts, each: &dyn Fn(i64) -> String, out: &mut String) {
+    let verdicts = &path.path.wait.by_verdict;
+    let share = |of: &PathVerdict| given(of.share).fold(0.0, f64::max);
+    let mut worth: Vec<(&str, &PathVerdict)> = verdicts.iter().map(|(w, of)| (*w, of)).collect();
+    worth.retain(|(_, of)| share(of) >= WORTH);
+    worth.sort_by(|a, b| share(b.1).total_cmp(&share(a.1)).then(a.0.cmp(b.0)));
+    let differs =
+        |of: &PathVerdict| of.ns.seen.is_some() && of.ns.any.is_some() && of.ns.seen != of.ns.any;
+    if worth.len() < 2 && !worth.iter().any(|(_, of)| differs(of)) {
+        return;
+    }
+    let told = worth.iter().take(TOLD).map(|(word, of)| {
+        let ns = range(of.ns, each);
+        let gain = of.gain_at_most.value();
+        let gain = gain.map_or_else(String::new, |gain| {
+            format!(", gain at most {}", range(*gain, percent))
+        });
+        format!("{word} {ns} ({}{gain})", range(of.share, percent))
+    });
+    let told: Vec<String> = told.collect();
+    push_paragraph(out, "  wait, seen to any: ", &told.join("; "), None);
+}
+
+/// Says what crossing LLCs may have added to the running time.
+fn push_within(path: &PathFacts, each: &dyn Fn(i64) -> String, out: &mut String) {
+    let within = &path.running_within;
+    let parts = [
+        ("cold cache", &within.cold_cache),
+        ("transfer", &within.transfer),
+    ];
+    let told = parts.iter().filter_map(|(name, of)| {
+        let of = of.value()?;
+        let [value, low, high] =
+            [of.value, of.ci95[0], of.ci95[1]].map(|ns| each(ns.round() as i64));
+        Some(format!("{name} {value} [{low}, {high}]"))
+    });
+    let told: Vec<String> = told.collect();
+    if !told.is_empty() {
+        push_paragraph(
+            out,
+            "  within running, by association: ",
+            &told.join("; "),
+            None,
+        );
+    }
+}
+
+/// `1.2 %`, or `1.2 % to 3.4 %` where the readings print differently.
+fn range<T: Copy>(of: Readings<T>, show: impl Fn(T) -> String) -> String {
+    let mut shown: Vec<String> = given(of).map(show).collect();
+    shown.dedup();
+    shown.join(" to ")
 }
 
 /// How far to trust the table.
@@ -126,11 +191,44 @@ mod tests {
     use super::super::WIDTH;
     use super::super::sample::path;
     use super::*;
+    use crate::attribute::answer::Estimate;
 
     fn plain(path: &PathFacts, units: u64) -> String {
         let mut out = String::new();
         push(path, units, &mut out);
         anstream::adapter::strip_str(&out).to_string()
+    }
+
+    /// Two verdicts, one of which depends on affinity, and what crossing LLCs may have added.
+    #[test]
+    fn waits_have_bounds_and_running_its_parts() {
+        let mut path = path();
+        let wait = &mut path.path.wait.by_verdict;
+        if let Some(prev) = wait.get_mut("prev") {
+            prev.ns = super::super::sample::two(0, 1_000_000);
+            prev.share = super::super::sample::two(0.0, 0.1);
+            prev.gain_at_most = Known::Value(super::super::sample::two(0.0, 0.111));
+        }
+        path.running_within.cold_cache = Known::Value(Estimate {
+            value: 200_000.0,
+            ci95: [100_000.0, 400_000.0],
+            n: 99,
+        });
+        let text = plain(&path, 1000);
+        let squeezed = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            squeezed
+                .contains("prev 0 ns to 1.0 µs (0.0 % to 10.0 %, gain at most 0.0 % to 11.1 %)"),
+            "{text}"
+        );
+        assert!(
+            squeezed.contains("cold cache 200 ns [100 ns, 400 ns]"),
+            "{text}"
+        );
+        assert!(
+            text.lines().all(|line| line.chars().count() <= WIDTH),
+            "{text}"
+        );
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! An answer for tests of the layout, with every part filled.
 
+mod sections;
+
 use std::collections::BTreeMap;
 
 use crate::attribute::answer::*;
@@ -52,18 +54,18 @@ pub fn answer() -> Answer {
             scanned: Known::unknown("a trace does not show it"),
             search_efficiency: Known::unknown("a trace does not show it"),
         },
-        cross_llc: Known::unknown("not built yet"),
-        migrations: Known::unknown("not built yet"),
-        domains: Known::unknown("not built yet"),
-        flips: Known::unknown("not built yet"),
-        ipis: Known::unknown("not built yet"),
-        throughput: Known::unknown("not built yet"),
+        cross_llc: Known::Value(sections::cross_llc()),
+        migrations: Known::Value(sections::migrations()),
+        domains: Known::Value(sections::domains()),
+        flips: Known::Value(sections::flips()),
+        ipis: Known::Value(sections::ipis()),
+        throughput: Known::Value(sections::throughput()),
         pairs: vec![pair("進捗進捗進", "sched-messaging"); 7],
         tasks: vec![task(&"\\u{1b}".repeat(15)); 7],
         llcs: Known::Value(Vec::new()),
-        processes: Known::unknown("not built yet"),
+        processes: Known::Value(vec![sections::process(); 7]),
         fitness: fitness(),
-        compare: Known::unknown("not built yet"),
+        compare: Known::unknown("one trace alone"),
         caveats: vec!["The first 12.3 ms of CPUs 0-3 are unknown. ".repeat(4); 9],
     }
 }
@@ -204,7 +206,7 @@ fn pair(waker: &str, wakee: &str) -> PairFacts {
         latency_ns: latency(1),
         wait_ns: 123_456_789,
         lost_ns: two(2_900_000_000, 4_400_000_000),
-        by_verdict: waits().by_verdict,
+        by_verdict: pair_verdicts(),
         preempted: OriginFacts::default(),
         one_cpu: Some(OneCpu {
             cpu: 4095,
@@ -356,7 +358,28 @@ pub fn path() -> PathFacts {
                     },
                 ),
             }),
-            longest: Vec::new(),
+            longest: vec![PathMoment {
+                start_ns: 1_234_567_123_456_789,
+                end_ns: 1_234_567_123_956_789,
+                category: "transit",
+                why: "queued-coalesced",
+                name: "sched-messaging".to_owned(),
+                pid: 4_194_304,
+                cpu: Some(4095),
+            }],
         },
     }
+}
+
+/// Of a pair's waiting half is stacked if any CPU is allowed.
+fn pair_verdicts() -> ByWord<VerdictFacts> {
+    let facts = |seen, any| VerdictFacts {
+        count: two(12, 12),
+        wait_ns: two(seen, any),
+        wait_share: two(seen as f64 / 123_456_789.0, any as f64 / 123_456_789.0),
+        lost_ns: two(0, any),
+    };
+    let mut verdicts = by_word(Verdict::ALL, Verdict::as_str, facts(0, 0));
+    verdicts.insert("stacked-prev", facts(0, 61_728_394));
+    verdicts
 }

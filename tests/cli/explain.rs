@@ -88,11 +88,24 @@ fn explanations_count_what_the_report_counts() {
                 Kind::Class => &report["wakeups"]["by_class"][word],
                 Kind::Waker => &report["wakeups"]["by_waker"][word],
                 Kind::Distance => &report["wakeups"]["by_distance"]["waker_chosen"][word],
+                Kind::Cause => &report["migrations"]["totals"][word],
+                Kind::Decision => &report["flips"]["policies"]["kernel"][word.replace('-', "_")],
+                Kind::Policy if word != "kernel" => &report["flips"]["policies"][word]["changed"],
                 _ => continue,
             };
             let found = as_json(name, &typed, more);
             let rows = &found["senses"][0]["rows"];
+            if counted.is_null() {
+                assert!(
+                    report["flips"]["policies"]["unknown"].is_string(),
+                    "{typed}"
+                );
+                continue;
+            }
             let of = match kind {
+                Kind::Cause => &report["migrations"]["total"],
+                // Of these only some are judged.
+                Kind::Decision | Kind::Policy => &rows["of"],
                 Kind::Verdict | Kind::Origin => &report["waits"]["count"],
                 _ => &report["wakeups"]["total"],
             };

@@ -96,13 +96,16 @@ fn the_schema_is_strict() {
 #[test]
 fn the_schema_defines_words_as_the_help_does() {
     let schema = schema();
-    let kinds: [(&str, &[glossary::Term]); 6] = [
+    let kinds: [(&str, &[glossary::Term]); 9] = [
         ("category_words", &glossary::CATEGORIES),
         ("verdict_words", &glossary::VERDICTS),
         ("path_words", &glossary::PATHS),
         ("class_words", &glossary::CLASSES),
         ("distance_words", &glossary::DISTANCES),
         ("origin_words", &glossary::ORIGINS),
+        ("waker_words", &glossary::WAKERS),
+        ("cause_words", &glossary::CAUSES),
+        ("ipi_kind_words", &glossary::IPIS),
     ];
     for (name, terms) in kinds {
         let words = schema["$defs"][name]["propertyNames"]["oneOf"]

@@ -272,19 +272,18 @@ fn ipi(facts: &Facts) -> Vec<String> {
     }]
 }
 
-/// The first kernel with each decay and with the newer rule, and their names.
 fn policy(facts: &Facts, word: &str) -> Vec<String> {
-    let version = version(facts);
-    let decay = match version {
-        v if v < (3, 16) => "zero",
-        _ => "halve",
-    };
-    let rule = match version {
-        v if v < (4, 3) => "old",
-        _ => "new",
-    };
-    let own = format!("The recorded kernel is taken to follow {decay}-{rule}.");
-    let factor = "The factor is the number of CPUs in the LLC of the waker's CPU.";
+    let setup = &facts.config.flips;
+    let kernel = setup.kernel.as_str();
+    let own = format!(
+        "The recorded kernel is taken to follow {kernel}, at {} ticks a second ({}).",
+        setup.hz,
+        escape(setup.hz_source.as_bytes())
+    );
+    let factor = format!(
+        "The factor is the number of CPUs in the LLC of the waker's CPU, by {}.",
+        escape(setup.factor_source.as_bytes())
+    );
     let decays = [
         (
             "zero",
@@ -310,13 +309,13 @@ fn policy(facts: &Facts, word: &str) -> Vec<String> {
         ),
     ];
     let word = match word {
-        "kernel" => format!("{decay}-{rule}"),
+        "kernel" => kernel.to_owned(),
         word => word.to_owned(),
     };
     let told = decays.iter().chain(&rules);
     let told = told.filter(|(part, _)| word.split('-').any(|w| w == *part));
     let told = told.map(|(_, sentence)| (*sentence).to_owned());
-    told.chain([factor.to_owned(), own]).collect()
+    told.chain([factor, own]).collect()
 }
 
 fn decision(facts: &Facts) -> Vec<String> {

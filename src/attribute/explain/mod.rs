@@ -234,7 +234,7 @@ fn watch(table: Table, row: &Row, names: &Names) -> Watch {
         },
         Table::Flips => Watch {
             pid: pid("wakee"),
-            after: 1,
+            after: 3,
             ..watch
         },
         Table::Ipis => {
