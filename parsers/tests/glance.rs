@@ -147,7 +147,10 @@ fn stoppers_are_known_by_name() {
         assert!(matches!(event.payload, Payload::Waking(_)));
         matches!(
             trace.merged().next_glance().expect("an event").sight,
-            Sight::Waking { stopper: Some(20), .. }
+            Sight::Waking {
+                stopper: Some(20),
+                ..
+            }
         )
     };
     assert!(stopper(b"migration/11"));

@@ -49,9 +49,12 @@ fn at(rows: &Rows, ms: i64) -> &FlipRow {
     found.unwrap_or_else(|| panic!("no row at {ms}: {:#?}", rows.flips))
 }
 
+/// Milliseconds, waker, wakee, the probed value, and the bounds of the waker's flips.
+type Halving = (i64, &'static str, i32, Option<u32>, Option<(u32, u32)>);
+
 /// Pid 10 wakes others; pid 40 wakes it, and so shows its flips: 8 at 100 ms. What it does before its counter is seen to
 /// decay is worked out beside each line.
-const HALVING: [(i64, &str, i32, Option<u32>, Option<(u32, u32)>); 7] = [
+const HALVING: [Halving; 7] = [
     (100, "40", 10, Some(8), None),
     // The last wakee is not known, nor when it last decayed: 8 or 8 / 2, and perhaps a flip.
     (200, "10", 30, Some(0), Some((4, 9))),

@@ -134,7 +134,7 @@ impl Sim {
             Phase::ActiveBalance => return self.active_balance(cpu),
             Phase::MoveForExec => return self.move_itself(cpu, Cause::Exec),
             Phase::MoveForNuma => return self.move_itself(cpu, Cause::Numa),
-            Phase::Shootdown => self.shoot_down(cpu),
+            Phase::Shootdown => return self.shoot_down(cpu),
         }
         true
     }
@@ -292,8 +292,8 @@ impl Sim {
     }
 
     fn idle_step(&mut self, cpu: Cpu) {
-        if self.polled(cpu) {
-            self.land(cpu, None);
+        if self.cpus[cpu].flagged {
+            self.leave_idle_loop(cpu);
         }
         let next = self.next(cpu);
         if let Some(next) = next.filter(|_| self.ending || self.random.chance(85)) {
@@ -318,13 +318,6 @@ impl Sim {
             3 => self.begin(cpu, balancing(Phase::Balance)),
             _ => self.later(cpu),
         }
-    }
-
-    /// The idle loop was told by its flag.
-    pub fn polled(&self, cpu: Cpu) -> bool {
-        let list = &self.cpus[cpu].list;
-        let first = list.first().map(|&wakeup| self.notes.wakeups[wakeup].sent);
-        first == Some(super::notes::Sent::Flag)
     }
 
     /// What a running task does next, or an interrupt meanwhile.

@@ -1,8 +1,8 @@
-//! What moves the simulated tasks but wakeups: the balancers, changes of affinity, NUMA, `exec`; and shootdowns.
+//! What moves the simulated tasks but wakeups: the balancers, changes of affinity, NUMA and `exec`.
 
-use super::events::{Left, Vector, What, address};
+use super::events::{Left, Vector, What};
 use super::machine::Cpu;
-use super::notes::{Cause, Shootdown, State};
+use super::notes::{Cause, Purpose, State};
 use super::scheduler::{Kind, Sim, Task, Work};
 
 impl Sim {
@@ -125,7 +125,7 @@ impl Sim {
             self.notes.breaks.push((self.now, task));
         }
         if self.random.chance(50) {
-            self.reschedule(cpu, to);
+            self.send(cpu, to, Vector::Reschedule, Purpose::Reschedule);
         }
         self.cpus[to].resched = true;
     }
@@ -218,93 +218,5 @@ impl Sim {
             _ => {}
         }
         true
-    }
-
-    /// Other CPUs are to forget translations.
-    pub fn shoot_down(&mut self, cpu: Cpu) {
-        let mut targets: Vec<Cpu> = (0..self.shared_cpus()).filter(|&c| c != cpu).collect();
-        self.random.shuffle(&mut targets);
-        let most = targets.len();
-        targets.truncate(self.random.below(most + 1).min(5));
-        if targets.is_empty() {
-            return;
-        }
-        targets.sort_unstable();
-        let pages = match self.random.below(4) {
-            0 => -1,
-            _ => self.random.within(1, 34),
-        };
-        let ts = self.emit(cpu, What::Tlb { reason: 4, pages });
-        self.notes.shootdowns.push(Shootdown {
-            ts,
-            from: cpu,
-            pages,
-            targets: targets.clone(),
-        });
-        let callsite = address("on_each_cpu_cond_mask", 0x30);
-        let callback = address("generic_smp_call_function_single_interrupt", 0);
-        let func = address("flush_tlb_func", 0);
-        for &to in &targets {
-            self.emit(
-                cpu,
-                What::Queue {
-                    cpu: to,
-                    callsite,
-                    func,
-                },
-            );
-        }
-        if self.kernel.tells_sends() {
-            let what = match targets[..] {
-                [only] => What::SendIpi {
-                    cpu: only,
-                    callsite,
-                    callback,
-                },
-                _ => What::SendIpis {
-                    cpus: targets.clone(),
-                    callsite,
-                    callback,
-                },
-            };
-            self.emit(cpu, what);
-        }
-        let vector = match targets.len() {
-            1 => Vector::FunctionSingle,
-            _ => Vector::Function,
-        };
-        for to in targets {
-            self.notes.sendings.push(super::notes::Sending {
-                ts: self.now,
-                from: cpu,
-                to,
-                kind: vector,
-                handled: None,
-            });
-            let sending = self.notes.sendings.len() - 1;
-            let delay = self.random.within(200, 1500);
-            self.after(delay, move |sim| sim.flush(to, sending));
-        }
-    }
-
-    fn flush(&mut self, cpu: Cpu, sending: usize) {
-        if self.cpus[cpu].in_kernel {
-            self.after(70, move |sim| sim.flush(cpu, sending));
-            return;
-        }
-        let func = address("flush_tlb_func", 0);
-        let vector = self.notes.sendings[sending].kind;
-        let entry = self.enter(cpu, vector);
-        self.emit(cpu, What::FunctionEntry { func });
-        self.now += self.random.within(40, 200);
-        self.emit(
-            cpu,
-            What::Tlb {
-                reason: 1,
-                pages: 1,
-            },
-        );
-        self.emit(cpu, What::FunctionExit { func });
-        self.exit(cpu, vector, sending, entry);
     }
 }

@@ -139,6 +139,23 @@ impl Differences {
     }
 }
 
+/// Goes through two values side by side.
+pub fn compare(differ: &mut Differences, name: &str, a: &Value, b: &Value) {
+    match (a, b) {
+        (Value::Object(fields), Value::Object(_)) => {
+            for (key, value) in fields {
+                compare(differ, &format!("{name}.{key}"), value, &b[key]);
+            }
+        }
+        (Value::Array(items), Value::Array(others)) if items.len() == others.len() => {
+            for (place, (a, b)) in items.iter().zip(others).enumerate() {
+                compare(differ, &format!("{name}.{place}"), a, b);
+            }
+        }
+        _ => differ.same(name, a, b),
+    }
+}
+
 fn pid_of(tasks: &[TaskRow], task: ttwu::replay::rows::TaskId) -> i32 {
     tasks.iter().find(|t| t.task == task).map_or(0, |t| t.pid)
 }

@@ -96,16 +96,20 @@ pub enum What {
         callsite: u64,
         callback: u64,
     },
+    /// `csd` is the address of the entry on the list.
     Queue {
         cpu: Cpu,
         callsite: u64,
         func: u64,
+        csd: u64,
     },
     FunctionEntry {
         func: u64,
+        csd: u64,
     },
     FunctionExit {
         func: u64,
+        csd: u64,
     },
     VectorEntry(Vector),
     VectorExit(Vector),

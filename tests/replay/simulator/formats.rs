@@ -428,12 +428,19 @@ pub fn encode(
             cpu,
             callsite,
             func,
+            csd,
         } => (
             "csd_queue_cpu".into(),
-            vec![id(*cpu), address(*callsite), address(*func), Int(0)],
+            vec![id(*cpu), address(*callsite), address(*func), address(*csd)],
         ),
-        What::FunctionEntry { func } => ("csd_function_entry".into(), vec![address(*func), Int(0)]),
-        What::FunctionExit { func } => ("csd_function_exit".into(), vec![address(*func), Int(0)]),
+        What::FunctionEntry { func, csd } => (
+            "csd_function_entry".into(),
+            vec![address(*func), address(*csd)],
+        ),
+        What::FunctionExit { func, csd } => (
+            "csd_function_exit".into(),
+            vec![address(*func), address(*csd)],
+        ),
         What::VectorEntry(which) => {
             let (name, number) = vector(*which, "entry");
             (name, vec![Int(number)])

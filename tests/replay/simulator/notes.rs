@@ -130,15 +130,51 @@ pub struct Move {
     pub cause: Cause,
 }
 
-/// An interrupt, or what stood in for one.
+/// What an interrupt is sent for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// To go through the wake list.
+    Wakeup,
+    /// To look at what a waker enqueued.
+    WakeupReschedule,
+    Reschedule,
+    Tlb,
+}
+
+/// An interrupt.
 #[derive(Debug, Clone, Copy)]
 pub struct Sending {
     pub ts: i64,
     pub from: Cpu,
     pub to: Cpu,
     pub kind: super::events::Vector,
-    /// When its handler began and ended.
-    pub handled: Option<(i64, i64)>,
+    pub purpose: Purpose,
+    pub handled: Option<Handled>,
+}
+
+/// How an interrupt was handled.
+#[derive(Debug, Clone, Copy)]
+pub struct Handled {
+    pub entry: i64,
+    pub exit: i64,
+    /// Time in the functions that it ran.
+    pub inner: i64,
+    /// It started the handler; else it came while one was due already.
+    pub started: bool,
+    pub interrupted: Option<Task>,
+}
+
+/// A shootdown of other CPUs' translations.
+#[derive(Debug, Clone)]
+pub struct Shootdown {
+    pub from: Cpu,
+    /// -1 for all.
+    pub pages: i64,
+    pub targets: Vec<Cpu>,
+    /// The first request; none if nobody was asked.
+    pub asked: Option<i64>,
+    /// When CPUs that were asked were done.
+    pub acknowledged: Vec<i64>,
 }
 
 #[derive(Debug, Clone)]
@@ -152,16 +188,6 @@ pub struct TaskNote {
     /// The mask that the recorder found, or that it was born with where its parent's was told.
     pub told: Option<Vec<Cpu>>,
     pub born: Option<i64>,
-}
-
-/// A shootdown of other CPUs' translations.
-#[derive(Debug, Clone)]
-pub struct Shootdown {
-    pub ts: i64,
-    pub from: Cpu,
-    /// -1 for all.
-    pub pages: i64,
-    pub targets: Vec<Cpu>,
 }
 
 #[derive(Debug, Clone)]
@@ -180,6 +206,8 @@ pub struct Notes {
     pub idled: Vec<(i64, Cpu)>,
     /// When a task's mask changed, by the events.
     pub breaks: Vec<(i64, Task)>,
+    /// How long the idle loop ran functions without an interrupt, each time.
+    pub idle_calls: Vec<i64>,
     /// When which blocked task was moved, and where to.
     pub moved_asleep: Vec<(i64, Task, Cpu)>,
     /// When which task changed its own mask, and where it ran.
@@ -202,6 +230,7 @@ impl Notes {
             left: Vec::new(),
             idled: Vec::new(),
             breaks: Vec::new(),
+            idle_calls: Vec::new(),
             moved_asleep: Vec::new(),
             own_calls: Vec::new(),
             own_kick: vec![None; cpus],

@@ -71,8 +71,16 @@ pub struct CpuState {
     pub delayed: Vec<Task>,
     /// The wake list: wakeups by number.
     pub list: Vec<usize>,
+    /// Shootdowns that ask it to flush.
+    pub flushes: Vec<usize>,
+    /// Interrupts under way to it, by vector.
+    pub pending: [Vec<usize>; 3],
     /// Its idle loop watches the need to reschedule.
     pub polling: bool,
+    /// It was told by that flag that its lists are not empty.
+    pub flagged: bool,
+    /// It waits for other CPUs, and may be interrupted meanwhile.
+    pub spinning: bool,
     /// In the middle of something that is not interrupted.
     pub in_kernel: bool,
     /// `common_flags`.
@@ -419,7 +427,9 @@ impl Sim {
             machine: self.machine.clone(),
             events: self.log.clone(),
             probes: self.plan.probes,
-            record: told,
+            record: std::iter::once(format!("ttwu machine hz {}", super::flips::HZ))
+                .chain(told)
+                .collect(),
             tasks: self
                 .tasks
                 .iter()

@@ -134,22 +134,22 @@ impl Stage {
         self.sim.switch(cpu, Left::Sleeping, next);
     }
 
+    /// The same, and it is switched in so long after the waking, if `run` follows.
+    pub fn wake_after(&mut self, cpu: Cpu, wakee: Task, to: Cpu, latency: i64) {
+        let start = self.sim.now + 1;
+        self.wake(cpu, wakee, to);
+        self.sim.now = self.sim.now.max(start + 6000 + latency - 1);
+    }
+
+    /// Every task sleeps in the end; nothing is compared yet.
+    pub fn end_unchecked(mut self) -> Sim {
+        self.settle();
+        self.sim
+    }
+
     /// Every task sleeps in the end; the program reads the recording, and finds what is true.
     pub fn end(mut self) -> Played {
-        self.drain();
-        for cpu in 0..self.sim.shared_cpus() {
-            loop {
-                self.pass(1000);
-                let state = &self.sim.cpus[cpu];
-                let next = state.queue.first().or(state.withheld.first()).copied();
-                match (state.current, next) {
-                    (None, None) => break,
-                    (Some(_), next) => self.sim.switch(cpu, Left::Sleeping, next),
-                    (None, next) => self.sim.switch(cpu, Left::Runnable, next),
-                }
-            }
-        }
-        self.sim.finish();
+        self.settle();
         let mut rows = Rows::default();
         for file in [File::TraceDat, File::PerfData] {
             let written = Written::new(&self.sim.recording(), file);
@@ -164,6 +164,23 @@ impl Stage {
             rows,
             sim: self.sim,
         }
+    }
+
+    fn settle(&mut self) {
+        self.drain();
+        for cpu in 0..self.sim.shared_cpus() {
+            loop {
+                self.pass(1000);
+                let state = &self.sim.cpus[cpu];
+                let next = state.queue.first().or(state.withheld.first()).copied();
+                match (state.current, next) {
+                    (None, None) => break,
+                    (Some(_), next) => self.sim.switch(cpu, Left::Sleeping, next),
+                    (None, next) => self.sim.switch(cpu, Left::Runnable, next),
+                }
+            }
+        }
+        self.sim.finish();
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
 use ttwu::pipeline::RunOptions;
 
-use super::check::{Differences, File, Written, compare_rows, number};
+use super::check::{Differences, File, Written, compare, compare_rows, number};
 use super::kernels::{KERNELS, V4_2};
 use super::machine::Shape;
 use super::plan::Plan;
@@ -36,7 +37,7 @@ pub fn plan(seed: u64) -> Plan {
     Plan {
         told_masks: seed % 3 == 1,
         hidden_masks: seed % 5 == 2,
-        repinning: seed % 4 == 3 || seed % 7 == 0,
+        repinning: seed % 4 == 3 || seed.is_multiple_of(7),
         carelessness: [50, 20, 80][seed as usize % 3],
         tasks: match seed % 5 {
             0 => shape.cpus() * 3,
@@ -189,12 +190,15 @@ fn both_files_give_the_same() {
             for key in ["trace", "caveats", "processes"] {
                 report.remove(key);
             }
+            if let Some(tlb) = report["ipis"]["tlb"].as_object_mut() {
+                tlb.remove("processes");
+            }
             report
         };
         let (dat, perf) = (of(File::TraceDat), of(File::PerfData));
-        for (key, value) in &dat {
-            assert_eq!(Some(value), perf.get(key), "seed {seed}: {key}");
-        }
+        let mut differ = Differences::default();
+        compare(&mut differ, "", &Value::from(dat), &Value::from(perf));
+        differ.none(&format!("seed {seed}"));
     }
 }
 

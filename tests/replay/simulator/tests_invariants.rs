@@ -4,9 +4,8 @@
 use serde_json::Value;
 use ttwu::pipeline::RunOptions;
 
-use super::check::{Differences, File, Written, number, window};
+use super::check::{Differences, File, Written, compare, number, window};
 use super::machine::{Machine, Shape};
-use super::plan::Plan;
 use super::random::Random;
 use super::run::{LONE_PID, simulate, simulate_on};
 use super::scheduler::{START, Sim};
@@ -75,36 +74,20 @@ fn without_ids(mut report: Value) -> Value {
     report
 }
 
-/// Per-CPU threads have their CPU in their names.
+/// Per-CPU threads have their CPU in their names, and examples tell where they were.
 fn nameless(value: &mut Value) {
     match value {
         Value::Object(fields) => {
             for (key, value) in fields.iter_mut() {
                 match key.as_str() {
                     "name" | "waker" | "wakee" if value.is_string() => *value = Value::Null,
+                    key if key.ends_with("cpu") => *value = Value::Null,
                     _ => nameless(value),
                 }
             }
         }
         Value::Array(items) => items.iter_mut().for_each(nameless),
         _ => {}
-    }
-}
-
-/// Goes through two values side by side.
-fn compare(differ: &mut Differences, name: &str, a: &Value, b: &Value) {
-    match (a, b) {
-        (Value::Object(fields), Value::Object(_)) => {
-            for (key, value) in fields {
-                compare(differ, &format!("{name}.{key}"), value, &b[key]);
-            }
-        }
-        (Value::Array(items), Value::Array(others)) if items.len() == others.len() => {
-            for (place, (a, b)) in items.iter().zip(others).enumerate() {
-                compare(differ, &format!("{name}.{place}"), a, b);
-            }
-        }
-        _ => differ.same(name, a, b),
     }
 }
 
@@ -133,8 +116,9 @@ fn ids_within_an_llc_do_not_matter() {
 /// A task that runs by itself in an LLC of its own is in no figure but its own.
 #[test]
 fn an_llc_of_its_own_changes_nothing_elsewhere() {
-    for seed in 0..64 {
-        let plan = Plan { seed, ..plan(seed) };
+    // Of a machine of one LLC it is said that nothing can cross: one more does change that.
+    for seed in (0..96).filter(|&seed| plan(seed).shape.llcs > 1) {
+        let plan = plan(seed);
         let machine = Machine::new(plan.shape);
         let alone = simulate_on(plan, machine.clone());
         let beside = simulate_on(plan, machine.with_lone_llc());

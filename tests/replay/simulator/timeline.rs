@@ -279,9 +279,9 @@ fn segment(from: i64, to: i64, now: &[Span], cpus: usize) -> Segment {
             _ => {}
         }
     }
-    for cpu in 0..cpus {
+    for (cpu, first) in first.iter().enumerate() {
         if segment.running[cpu].is_none() {
-            segment.due[cpu] = first[cpu].map(|(_, task)| task);
+            segment.due[cpu] = first.map(|(_, task)| task);
         }
     }
     segment

@@ -2,7 +2,7 @@
 
 use super::events::{HARDIRQ, NMI, SOFTIRQ, Select, Vector, What, address};
 use super::machine::Cpu;
-use super::notes::{Cause, Context, Sending, Sent, State, Wakeup, Way, Why};
+use super::notes::{Cause, Context, Purpose, Sent, State, Wakeup, Way, Why};
 use super::scheduler::{Kind, Sim, Task};
 
 impl Sim {
@@ -51,7 +51,7 @@ impl Sim {
     }
 
     /// `sched_wakeup`.
-    fn enqueued(&mut self, cpu: Cpu, wakeup: usize) {
+    pub fn enqueued(&mut self, cpu: Cpu, wakeup: usize) {
         let (wakee, to) = (
             self.notes.wakeups[wakeup].wakee,
             self.notes.wakeups[wakeup].chosen,
@@ -116,6 +116,7 @@ impl Sim {
         self.tasks[wakee].delayed = false;
         let selected =
             way != Way::Requeued && self.fair(wakee) && !self.notes.wakeups[wakeup].pinned;
+        // Before 4.8 it was charged before anything was chosen.
         if selected {
             self.charge(cpu, wakeup);
         }
@@ -191,10 +192,6 @@ impl Sim {
         });
     }
 
-    fn polls(&self, cpu: Cpu) -> bool {
-        self.cpus[cpu].current.is_none() && self.cpus[cpu].polling
-    }
-
     /// Puts a wakeup on the chosen CPU's list, and tells that CPU if the list was empty.
     fn list(&mut self, cpu: Cpu, wakeup: usize) {
         let to = self.notes.wakeups[wakeup].chosen;
@@ -203,58 +200,30 @@ impl Sim {
                 cpu: to,
                 callsite: address("try_to_wake_up", 0x40),
                 func: address("sched_ttwu_pending", 0),
+                csd: self.entry_of(self.notes.wakeups[wakeup].wakee),
             };
             let ts = self.emit(cpu, what);
             self.notes.wakeups[wakeup].queued = Some(ts);
         }
-        let first = self.cpus[to].list.is_empty();
+        let first = self.awaits_no_call(to, true);
         self.cpus[to].list.push(wakeup);
-        let (from, to_ns) = self.plan.landing_ns;
-        let delay = self.random.within(from, to_ns);
         let sent = if !first {
             Sent::Behind
         } else if self.polls(to) {
-            self.notes.wakeups[wakeup].flagged = Some(self.emit(cpu, What::Poll { cpu: to }));
-            self.after(delay, move |sim| sim.land(to, None));
+            self.notes.wakeups[wakeup].flagged = Some(self.flag(cpu, to));
             Sent::Flag
         } else {
             let vector = match self.kernel.queues_by_function() {
                 true => Vector::FunctionSingle,
                 false => Vector::Reschedule,
             };
-            let callback = address("generic_smp_call_function_single_interrupt", 0);
-            let sending = self.send(cpu, to, vector, callback);
+            self.send(cpu, to, vector, Purpose::Wakeup);
             if self.kernel.tells_sends() {
                 self.notes.wakeups[wakeup].interrupt = Some(self.now);
             }
-            self.after(delay, move |sim| sim.land(to, Some(sending)));
             Sent::Ipi
         };
         self.notes.wakeups[wakeup].sent = sent;
-    }
-
-    /// An interrupt for another CPU.
-    pub fn send(&mut self, cpu: Cpu, to: Cpu, kind: Vector, callback: u64) -> usize {
-        if self.kernel.tells_sends() {
-            let callsite = match callback {
-                0 => address("wakeup_preempt", 0x20),
-                _ => address("try_to_wake_up", 0x80),
-            };
-            let what = What::SendIpi {
-                cpu: to,
-                callsite,
-                callback,
-            };
-            self.emit(cpu, what);
-        }
-        self.notes.sendings.push(Sending {
-            ts: self.now,
-            from: cpu,
-            to,
-            kind,
-            handled: None,
-        });
-        self.notes.sendings.len() - 1
     }
 
     /// Enqueues the wakee on whatever CPU.
@@ -271,7 +240,7 @@ impl Sim {
                 self.notes.wakeups[wakeup].flagged = Some(self.emit(cpu, What::Poll { cpu: to }));
                 self.notes.wakeups[wakeup].sent = Sent::Flag;
             } else {
-                self.reschedule(cpu, to);
+                self.send(cpu, to, Vector::Reschedule, Purpose::WakeupReschedule);
                 self.notes.wakeups[wakeup].sent = Sent::Ipi;
                 if self.kernel.tells_sends() {
                     self.notes.wakeups[wakeup].interrupt = Some(self.now);
@@ -294,65 +263,6 @@ impl Sim {
                 sim.proceed(cpu);
             });
         }
-    }
-
-    /// Interrupts another CPU so that it looks whom to run.
-    pub fn reschedule(&mut self, cpu: Cpu, to: Cpu) {
-        let sending = self.send(cpu, to, Vector::Reschedule, 0);
-        let delay = self.random.within(20, 900);
-        self.after(delay, move |sim| sim.rescheduled(to, sending));
-    }
-
-    fn rescheduled(&mut self, cpu: Cpu, sending: usize) {
-        if self.cpus[cpu].in_kernel {
-            self.after(90, move |sim| sim.rescheduled(cpu, sending));
-            return;
-        }
-        let entry = self.enter(cpu, Vector::Reschedule);
-        self.now += self.random.within(10, 60);
-        self.exit(cpu, Vector::Reschedule, sending, entry);
-    }
-
-    pub fn enter(&mut self, cpu: Cpu, vector: Vector) -> i64 {
-        self.cpus[cpu].context |= HARDIRQ;
-        self.emit(cpu, What::VectorEntry(vector))
-    }
-
-    pub fn exit(&mut self, cpu: Cpu, vector: Vector, sending: usize, entry: i64) {
-        let ts = self.emit(cpu, What::VectorExit(vector));
-        self.cpus[cpu].context &= !HARDIRQ;
-        self.notes.sendings[sending].handled = Some((entry, ts));
-    }
-
-    /// A CPU goes through its wake list: in an interrupt, or as its idle loop saw the flag.
-    pub fn land(&mut self, cpu: Cpu, sending: Option<usize>) {
-        let leaving = self.cpus[cpu]
-            .current
-            .is_some_and(|task| self.tasks[task].leaving);
-        if self.cpus[cpu].in_kernel || leaving {
-            self.after(80, move |sim| sim.land(cpu, sending));
-            return;
-        }
-        // Its idle loop may have seen the flag before.
-        if sending.is_none() && !self.polled(cpu) {
-            return;
-        }
-        let list = std::mem::take(&mut self.cpus[cpu].list);
-        let vector = sending.map(|sending| self.notes.sendings[sending].kind);
-        let entry = vector.map(|vector| self.enter(cpu, vector));
-        let func = address("sched_ttwu_pending", 0);
-        self.emit(cpu, What::FunctionEntry { func });
-        for wakeup in list {
-            self.now += self.random.within(10, 80);
-            self.enqueued(cpu, wakeup);
-            let wakee = self.notes.wakeups[wakeup].wakee;
-            self.enqueue(wakee, cpu, Why::Woken(wakeup));
-        }
-        self.emit(cpu, What::FunctionExit { func });
-        if let (Some(vector), Some(sending), Some(entry)) = (vector, sending, entry) {
-            self.exit(cpu, vector, sending, entry);
-        }
-        self.cpus[cpu].resched |= self.random.chance(50);
     }
 
     /// A task is born: its parent enqueues it.
@@ -381,7 +291,7 @@ impl Sim {
                 self.emit(cpu, What::Poll { cpu: to });
                 Sent::Flag
             } else {
-                self.reschedule(cpu, to);
+                self.send(cpu, to, Vector::Reschedule, Purpose::WakeupReschedule);
                 Sent::Ipi
             };
         }

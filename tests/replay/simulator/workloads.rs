@@ -59,3 +59,52 @@ impl PingPong {
         }
     }
 }
+
+/// What crossing LLCs costs in a workload, in nanoseconds for each wakeup.
+#[derive(Debug, Clone, Copy)]
+pub struct Costs {
+    /// Waker to chosen CPU, until the wakee is switched in.
+    pub transit: i64,
+    /// Previous to chosen CPU, while it runs.
+    pub cold: i64,
+    /// Waker to chosen CPU but not previous to chosen, while it runs.
+    pub transfer: i64,
+}
+
+/// A task wakes another, which goes from CPU to CPU and takes longer where that crosses LLCs. Returns the run, and how
+/// often each of the costs was paid.
+pub fn wander(seed: u64, rounds: usize, costs: Costs) -> (super::scheduler::Sim, [u64; 3]) {
+    let mut random = Random::new(seed);
+    let shape = Shape::new(1, 2, 4, 1, 1);
+    let mut stage = Stage::on(super::kernels::V6_12, shape);
+    let waker = stage.task(0);
+    let wakee = stage.task(1);
+    stage.start(waker, 0);
+    let mut planted = [0; 3];
+    for _ in 0..rounds {
+        // On either LLC as often, and from either to either.
+        let to = [1, 2, 5, 6][random.below(4)];
+        let prev = stage.sim.tasks[wakee].cpu;
+        let crosses = |a: Cpu, b: Cpu| (a < 4) != (b < 4);
+        let (far, cold) = (crosses(0, to), crosses(prev, to));
+        let mut latency = 1000 + (random.normal() * 150.0) as i64;
+        let mut run = 30_000 + (random.normal() * 2500.0) as i64;
+        if far {
+            latency += costs.transit;
+            planted[0] += 1;
+        }
+        if cold {
+            run += costs.cold;
+            planted[1] += 1;
+        } else if far {
+            run += costs.transfer;
+            planted[2] += 1;
+        }
+        stage.wake_after(0, wakee, to, latency);
+        stage.run(to, wakee);
+        stage.pass(run - 1);
+        stage.sleep(to);
+        stage.pass(20_000 + (random.normal() * 2000.0) as i64);
+    }
+    (stage.end_unchecked(), planted)
+}
