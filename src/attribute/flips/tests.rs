@@ -7,7 +7,7 @@ use crate::attribute::Selection;
 use crate::attribute::answer::{Decided, FlipCheck, Flips, Known, PolicyFacts, PullCheck};
 use crate::attribute::testing::{Rig, task};
 use crate::pipeline::{self, RunOptions};
-use crate::replay::flips::{Asked, Charged, FlipStep, FlipWake};
+use crate::replay::flips::{Asked, Charged, FlipStep, FlipWake, Setup};
 use crate::replay::rows::{Sink, TaskId};
 use crate::tables::{Budget, Builders, TableSet};
 
@@ -33,9 +33,13 @@ fn wake() -> FlipWake {
 }
 
 fn rig(wakes: &[FlipWake]) -> Rig {
-    let setup = Arc::new(Rig::new(|_| ()).config.flips.clone());
+    with_setup(&Rig::new(|_| ()).config.flips, wakes)
+}
+
+fn with_setup(setup: &Setup, wakes: &[FlipWake]) -> Rig {
+    let begin = FlipStep::Begin(Arc::new(setup.clone()));
     Rig::new(|sink| {
-        sink.flip(&FlipStep::Begin(setup));
+        sink.flip(&begin);
         wakes
             .iter()
             .for_each(|wake| sink.flip(&FlipStep::Wake(*wake)));
@@ -144,8 +148,10 @@ fn decisions_are_counted_by_policy_and_task() {
 
 #[test]
 fn what_is_not_known_is_said() {
-    let mut rig = rig(&[wake()]).without_topology();
-    rig.config.flips.factors = vec![None; 4];
+    let mut setup = Rig::new(|_| ()).config.flips;
+    setup.factors = vec![None; 4];
+    let mut rig = with_setup(&setup, &[wake()]).without_topology();
+    rig.config.flips = setup;
     let flips = value(&rig.answer(&Selection::default()).flips);
     assert_eq!(flips.recorded, 1);
     let reasons = [
