@@ -128,6 +128,62 @@ fn reports_fit_a_screen() {
     }
 }
 
+/// What each section begins with, in the order in which they are printed.
+const SECTIONS: [(&str, &str); 12] = [
+    ("throughput", "wakeups per second"),
+    ("ledger", "CPU time"),
+    ("waits", "Waits  "),
+    ("wakeups", "Wakeups by path"),
+    ("tasks", "Worst tasks"),
+    ("pairs", "Worst pairs"),
+    ("moments", "Times to look at"),
+    ("cross-llc", "Across LLCs"),
+    ("migrations", "Migrations"),
+    ("flips", "wake_wide"),
+    ("ipis", "Interrupts"),
+    ("limits", "What this trace cannot show"),
+];
+
+#[test]
+fn sections_can_be_had_one_by_one_and_all_at_once() {
+    let report = |args: &[&str]| {
+        let trace = lab("pair-xllc");
+        let args = ["analyze"].into_iter().chain(args.iter().copied());
+        let output = good(args.chain(trace.iter().map(String::as_str)));
+        assert_narrow(&output);
+        output
+    };
+    let all = report(&["--all"]);
+    let mut behind = 0;
+    for (name, part) in SECTIONS {
+        let alone = report(&["--section", name]);
+        assert!(alone.contains(part), "{name}\n{alone}");
+        let at = all.find(part);
+        assert!(at.is_some_and(|at| at >= behind), "{name}\n{all}");
+        behind = at.unwrap_or(0).max(behind * usize::from(part.is_empty()));
+        let others = SECTIONS
+            .iter()
+            .filter(|(other, part)| *other != name && !part.is_empty());
+        for (other, part) in others {
+            assert!(!alone.contains(part), "{other} in {name}\n{alone}");
+        }
+    }
+    let two = report(&["--section", "ledger,waits"]);
+    assert!(two.contains("CPU time") && two.contains("Waits  ") && !two.contains("Worst"));
+    let trace = lab("pair-xllc");
+    let trace = || trace.iter().map(String::as_str);
+    assert!(
+        bad(
+            2,
+            ["analyze", "--section", "nothing"]
+                .into_iter()
+                .chain(trace())
+        )
+        .contains("ledger, waits")
+    );
+    bad(2, ["analyze", "--all", "--json"].into_iter().chain(trace()));
+}
+
 #[test]
 fn the_report_says_what_the_json_says() {
     let report = lab_json("pair-xllc", &[]);

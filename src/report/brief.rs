@@ -6,7 +6,7 @@ use super::{domains, most};
 use crate::attribute::answer::{Answer, CrossLlc, Flips, Ipis, Known, Migrations};
 
 /// Causes and kinds that are named.
-const NAMED: usize = 4;
+const NAMED: usize = 3;
 
 /// Puts what crossing LLCs cost behind `out`: a table where any of it is known, else a line.
 pub fn push_cross_llc(crossing: &Known<CrossLlc>, out: &mut String) {
@@ -18,7 +18,7 @@ pub fn push_cross_llc(crossing: &Known<CrossLlc>, out: &mut String) {
         true => super::cross_llc::push(crossing, out),
         false => {
             let crossed = counted(found.basis.transit.crossing, "wakeup");
-            let text = format!("cost of {crossed} not measurable here (--section cross-llc)");
+            let text = format!("the cost of {crossed} is not measurable here");
             push_paragraph(out, "Across LLCs: ", &text, None);
         }
     }
@@ -123,5 +123,76 @@ fn named(mut counts: Vec<(&str, u64)>) -> String {
     match told.is_empty() {
         true => String::new(),
         false => format!(": {}", told.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::answer;
+    use super::*;
+
+    fn plain(push: impl Fn(&mut String)) -> String {
+        let mut out = String::new();
+        push(&mut out);
+        let plain = anstream::adapter::strip_str(&out).to_string();
+        assert!(
+            plain.lines().all(|line| line.chars().count() <= 80),
+            "{plain}"
+        );
+        plain
+    }
+
+    #[test]
+    fn each_is_short_and_names_the_most() {
+        let answer = answer();
+        let moves = plain(|out| push_migrations(&answer, out));
+        assert!(
+            moves.starts_with("Migrations: 11,111,103 moves, 28.6 % to another LLC: active 1.2M"),
+            "{moves}"
+        );
+        let words: Vec<&str> = moves.split_whitespace().collect();
+        assert!(
+            words
+                .join(" ")
+                .contains("1,234,567 bounces between LLCs, 1.235 s lost"),
+            "{moves}"
+        );
+        assert!(
+            moves.contains("Domains: LLC wider than the cache"),
+            "{moves}"
+        );
+        let flips = plain(|out| push_flips(&answer.flips, out));
+        assert!(
+            flips.starts_with("wake_wide: 1,234,567 wide, 1,234,567 affine, 135,801 open of"),
+            "{flips}"
+        );
+        let ipis = plain(|out| push_ipis(&answer.ipis, out));
+        assert!(
+            ipis.starts_with("Interrupts: 8,641,969 between CPUs: call 1.2M"),
+            "{ipis}"
+        );
+        assert!(ipis.contains("1,234,567 TLB shootdowns"), "{ipis}");
+        let texts = [moves, flips, ipis];
+        assert!(
+            texts.iter().all(|text| text.lines().count() <= 4),
+            "{texts:?}"
+        );
+    }
+
+    #[test]
+    fn costs_are_a_table_only_where_there_are_any() {
+        let mut answer = answer();
+        let table = plain(|out| push_cross_llc(&answer.cross_llc, out));
+        assert_eq!(table.lines().count(), 4, "{table}");
+        if let Known::Value(found) = &mut answer.cross_llc {
+            found.transit = Known::unknown("too few");
+            found.cold_cache = Known::unknown("too few");
+        }
+        let line = plain(|out| push_cross_llc(&answer.cross_llc, out));
+        assert_eq!(
+            line,
+            "Across LLCs: the cost of 1,234,567 wakeups is not measurable here\n"
+        );
+        assert!(plain(|out| push_cross_llc(&Known::unknown("no topology"), out)).is_empty());
     }
 }

@@ -17,7 +17,7 @@ const MOST_LINES: usize = 60;
 /// Lines that are left for what could not be known, at least; the rest is in the JSON report.
 const LIMIT_LINES: usize = 3;
 /// Times to look at in the short report.
-const MOMENTS: usize = 3;
+const MOMENTS: usize = 2;
 
 /// A part of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -80,7 +80,7 @@ fn nameless(value: &mut Value) {
         Value::Object(fields) => {
             for (key, value) in fields.iter_mut() {
                 match key.as_str() {
-                    "name" | "waker" | "wakee" if value.is_string() => *value = Value::Null,
+                    "name" | "waker" | "wakee" | "by" if value.is_string() => *value = Value::Null,
                     key if key.ends_with("cpu") => *value = Value::Null,
                     _ => nameless(value),
                 }
