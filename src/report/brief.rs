@@ -142,31 +142,35 @@ mod tests {
         plain
     }
 
+    /// The words, without the ends of the lines between them.
+    fn words(push: impl Fn(&mut String)) -> String {
+        let plain = plain(push);
+        let words: Vec<&str> = plain.split_whitespace().collect();
+        words.join(" ")
+    }
+
     #[test]
     fn each_is_short_and_names_the_most() {
         let answer = answer();
-        let moves = plain(|out| push_migrations(&answer, out));
+        let moves = words(|out| push_migrations(&answer, out));
         assert!(
             moves.starts_with("Migrations: 11,111,103 moves, 28.6 % to another LLC: active 1.2M"),
             "{moves}"
         );
-        let words: Vec<&str> = moves.split_whitespace().collect();
         assert!(
-            words
-                .join(" ")
-                .contains("1,234,567 bounces between LLCs, 1.235 s lost"),
+            moves.contains("1,234,567 bounces between LLCs, 1.235 s lost"),
             "{moves}"
         );
         assert!(
             moves.contains("Domains: LLC wider than the cache"),
             "{moves}"
         );
-        let flips = plain(|out| push_flips(&answer.flips, out));
+        let flips = words(|out| push_flips(&answer.flips, out));
         assert!(
             flips.starts_with("wake_wide: 1,234,567 wide, 1,234,567 affine, 135,801 open of"),
             "{flips}"
         );
-        let ipis = plain(|out| push_ipis(&answer.ipis, out));
+        let ipis = words(|out| push_ipis(&answer.ipis, out));
         assert!(
             ipis.starts_with("Interrupts: 8,641,969 between CPUs: call 1.2M"),
             "{ipis}"
