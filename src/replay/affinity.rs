@@ -43,6 +43,7 @@ impl<S: Sink> Replay<'_, S> {
             state.masks = Pair([told.mask, told.mask]);
             state.masks_until = told.until;
             state.mask_told = true;
+            state.seen_on_several = true;
             return;
         }
         let pid = self.tasks[task].pid;
@@ -50,7 +51,8 @@ impl<S: Sink> Replay<'_, S> {
         let seen = self.masks.intern(seen);
         let state = &mut self.tasks[task];
         state.masks = Pair([seen, MaskId::ALL]);
-        state.masks_until = self.survey.epoch(pid, self.now).1;
+        (state.masks_since, state.masks_until) = self.survey.epoch(pid, self.now);
+        state.seen_on_several = self.survey.surely_seen(pid, self.now) > 1;
         state.mask_told = false;
     }
 

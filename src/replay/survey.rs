@@ -148,6 +148,16 @@ impl Survey {
         set
     }
 
+    /// On how many CPUs a pid was seen for certain while the mask it had at `ts` was in force. Of one on which it was seen
+    /// before that and after it, it is not known.
+    pub fn surely_seen(&self, pid: i32, ts: i64) -> usize {
+        let (from, to) = self.epoch(pid, ts);
+        let within = |ns: i64| from <= ns && ns < to;
+        let sightings = self.sightings.get(&pid).into_iter().flatten();
+        let certain = sightings.filter(|s| within(s.first_ns) || within(s.last_ns));
+        certain.count()
+    }
+
     /// When a pid was first seen, within a half-open interval, on a CPU that `of` names. A CPU on which it was seen both
     /// before the interval and in it or later counts from the start.
     pub fn first_seen(

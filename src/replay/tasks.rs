@@ -64,6 +64,10 @@ pub struct Task {
     pub masks: Pair<MaskId>,
     /// Until when [`masks`](Self::masks) hold.
     pub masks_until: i64,
+    /// Since when they do.
+    pub masks_since: i64,
+    /// It was seen on several CPUs while they held.
+    pub seen_on_several: bool,
     /// [`masks`](Self::masks) are what the machine record says.
     pub mask_told: bool,
     /// It is a thread of the recorder.
@@ -144,6 +148,8 @@ impl Task {
             told: None,
             masks: Pair([MaskId::ALL; 2]),
             masks_until: i64::MIN,
+            masks_since: i64::MIN,
+            seen_on_several: false,
             mask_told: false,
             recorder: false,
             stopper: false,

@@ -194,10 +194,12 @@ impl<S: Sink> Replay<'_, S> {
         if !at_selection {
             return Some(true);
         }
-        let moved = open.row.prev_cpu != Some(enqueue.chosen);
-        // Seen on one CPU only, and not known to be bound to it.
-        let may_be_pinned = self.masks.is_single(seen) && !moved;
-        (!may_be_pinned).then_some(true)
+        // Seen on several CPUs under the mask that it has, or put on another than the one it left under that.
+        let wakee = &self.tasks[open.row.wakee];
+        let left = wakee.last_out.map_or(i64::MIN, |(left, _, _)| left);
+        let moved = open.row.prev_cpu != Some(enqueue.chosen) && left >= wakee.masks_since;
+        let several = !self.masks.is_single(seen) && wakee.seen_on_several;
+        (several || moved).then_some(true)
     }
 
     /// Whether the wakee may have been put on its own CPU's wake list as it was leaving that CPU. A waker that comes even
