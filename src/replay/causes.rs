@@ -150,7 +150,9 @@ impl<S: Sink> Replay<'_, S> {
                 false => now(MigrationCause::Wakeup, Confidence::Likely),
             };
         }
-        if self.asked_by(moving.task, self.current_task(moving.by)) {
+        // It does so itself; in an interrupt it is only who was interrupted.
+        if moving.context == Waker::Task && self.asked_by(moving.task, self.current_task(moving.by))
+        {
             return certain(MigrationCause::Affinity);
         }
         if !self.tasks[moving.task].fair() {
@@ -207,7 +209,8 @@ impl<S: Sink> Replay<'_, S> {
         if wake.waker == Some(moving.task) && wake.context == Waker::Task {
             return self.rule_own_stopper(moving);
         }
-        let ruling = if self.asked_by(moving.task, wake.waker) {
+        let by_task = wake.context == Waker::Task;
+        let ruling = if by_task && self.asked_by(moving.task, wake.waker) {
             certain(MigrationCause::Affinity)
         } else if !fair {
             // `push_cpu_stop()`, since 5.11.
