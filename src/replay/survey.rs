@@ -149,10 +149,10 @@ impl Survey {
     }
 
     /// On how many CPUs a pid was seen for certain while the mask it had at `ts` was in force. Of one on which it was seen
-    /// before that and after it, it is not known.
+    /// before that and after it, it is not known; nor of the one where it ran as it asked for that mask.
     pub fn surely_seen(&self, pid: i32, ts: i64) -> usize {
         let (from, to) = self.epoch(pid, ts);
-        let within = |ns: i64| from <= ns && ns < to;
+        let within = |ns: i64| from < ns && ns < to;
         let sightings = self.sightings.get(&pid).into_iter().flatten();
         let certain = sightings.filter(|s| within(s.first_ns) || within(s.last_ns));
         certain.count()
