@@ -178,6 +178,7 @@ impl Sim {
                 at != cpu
                     && self.fair(task)
                     && !self.cpus[at].in_kernel
+                    && self.tasks[task].mask.contains(&at)
                     && !self.tasks[task].leaving
             }
             _ => false,
@@ -251,17 +252,22 @@ impl Sim {
         if self.tasks[task].leaving || stopper {
             return self.sleep(cpu);
         }
-        if std::mem::take(&mut self.tasks[task].execs) {
-            let pid = self.tasks[task].who.pid;
-            self.emit(cpu, What::Exec { pid, old_pid: pid });
-            return self.later(cpu);
-        }
         let queue = self.cpus[cpu].queue.clone();
         let kicked = queue
             .iter()
             .any(|&t| matches!(self.tasks[t].kind, Kind::Stopper(_)));
         if kicked || self.cpus[cpu].resched && !queue.is_empty() && self.random.chance(80) {
             return self.preempt(cpu);
+        }
+        if !self.tasks[task].mask.contains(&cpu) && self.cpus[cpu].work.is_some() {
+            // The stopper comes before it does anything else.
+            return self.later(cpu);
+        }
+        // It was moved, and goes on with what it was moved for.
+        if std::mem::take(&mut self.tasks[task].execs) {
+            let pid = self.tasks[task].who.pid;
+            self.emit(cpu, What::Exec { pid, old_pid: pid });
+            return self.later(cpu);
         }
         match self.ending {
             true => self.sleep(cpu),

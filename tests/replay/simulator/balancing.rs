@@ -98,12 +98,17 @@ impl Sim {
         }
     }
 
+    fn has_free_stopper(&self, cpu: Cpu) -> bool {
+        let stopper = self.stoppers[cpu];
+        self.tasks[stopper].state == State::Blocked && self.cpus[cpu].work.is_none()
+    }
+
     /// Wakes a CPU's stopper; true if it is not free.
     fn kick(&mut self, cpu: Cpu, at: Cpu, work: Work) -> bool {
-        let stopper = self.stoppers[at];
-        if self.tasks[stopper].state != State::Blocked || self.cpus[at].work.is_some() {
+        if !self.has_free_stopper(at) {
             return true;
         }
+        let stopper = self.stoppers[at];
         self.cpus[at].work = Some(work);
         self.notes.own_kick[at] = self.cpus[cpu].current.filter(|&t| t == work.task);
         self.wake(cpu, stopper, Some(at));
@@ -144,8 +149,9 @@ impl Sim {
         let Some(to) = self.random.pick(&others) else {
             return true;
         };
-        let stopper = self.stoppers[cpu];
-        if self.tasks[stopper].state != State::Blocked || self.cpus[cpu].work.is_some() {
+        // A task that asked for another mask just before it calls `execve`, as `taskset` does, is taken to be moved for that.
+        let asked = self.notes.own_calls.iter().any(|&(_, of, _)| of == task);
+        if !self.has_free_stopper(cpu) || cause == Cause::Exec && asked {
             return true;
         }
         if cause == Cause::Numa {
@@ -194,6 +200,13 @@ impl Sim {
         let other = self.random.pick(&others).filter(|_| self.random.chance(40));
         let task = other.unwrap_or(caller);
         let mask = self.new_mask();
+        // It is not left where it may not run.
+        if let State::Running(at) = self.tasks[task].state
+            && !mask.contains(&at)
+            && !self.has_free_stopper(at)
+        {
+            return true;
+        }
         let pid = match other {
             None if self.random.chance(50) => 0,
             _ => self.tasks[task].who.pid,
