@@ -2,6 +2,8 @@
 
 use polars::prelude::*;
 
+use crate::tables::Columns;
+
 /// Most rows of a block: what is read of it stays in the processor's cache.
 const ROWS: usize = 4 << 10;
 
@@ -15,24 +17,34 @@ pub const NO_NUMBER: u32 = u32::MAX;
 pub const NO_COUNT: u64 = u64::MAX;
 
 /// Some rows of a table. Each column is one piece.
-pub struct Block(DataFrame);
-
-/// The blocks of a batch.
-pub fn blocks(batch: &DataFrame) -> impl DoubleEndedIterator<Item = Block> {
-    let starts = (0..batch.height()).step_by(ROWS);
-    starts.map(|start| Block(batch.slice(start as i64, ROWS)))
+pub struct Block<'a> {
+    rows: DataFrame,
+    bases: &'a [i64],
 }
 
-impl Block {
+/// The blocks of a batch.
+pub fn blocks(batch: &Columns) -> impl DoubleEndedIterator<Item = Block<'_>> {
+    let starts = (0..batch.rows.height()).step_by(ROWS);
+    starts.map(|start| Block {
+        rows: batch.rows.slice(start as i64, ROWS),
+        bases: &batch.bases,
+    })
+}
+
+impl Block<'_> {
     pub fn rows(&self) -> usize {
-        self.0.height()
+        self.rows.height()
     }
 
     /// Reads times, which tables keep in 32 bits where they fit.
     pub fn times<'a>(&self, name: &str, into: &'a mut Vec<i64>) -> PolarsResult<&'a [i64]> {
-        let column = self.0.column(name)?;
+        let column = self.rows.column(name)?;
+        let place = self.rows.get_column_index(name);
+        let base = place.and_then(|place| self.bases.get(place)).copied();
+        let base = base.unwrap_or(0);
+        let of = |ns: u32| base.wrapping_add(i64::from(ns));
         match column.dtype() {
-            DataType::UInt32 => read(column.u32()?, into, i64::from, NO_TIME),
+            DataType::UInt32 => read(column.u32()?, into, of, NO_TIME),
             _ => read(column.i64()?, into, |ns| ns, NO_TIME),
         }
         Ok(into)
@@ -40,7 +52,7 @@ impl Block {
 
     /// Reads task numbers or CPUs.
     pub fn numbers<'a>(&self, name: &str, into: &'a mut Vec<u32>) -> PolarsResult<&'a [u32]> {
-        let column = self.0.column(name)?;
+        let column = self.rows.column(name)?;
         match column.dtype() {
             DataType::UInt16 => read(column.u16()?, into, u32::from, NO_NUMBER),
             _ => read(column.u32()?, into, |number| number, NO_NUMBER),
@@ -50,32 +62,28 @@ impl Block {
 
     /// Reads counts.
     pub fn counts<'a>(&self, name: &str, into: &'a mut Vec<u64>) -> PolarsResult<&'a [u64]> {
-        read(self.0.column(name)?.u64()?, into, |count| count, NO_COUNT);
+        read(
+            self.rows.column(name)?.u64()?,
+            into,
+            |count| count,
+            NO_COUNT,
+        );
         Ok(into)
     }
 
     /// Reads of any column where it is null, as 0 and 1.
     pub fn nulls<'a>(&self, name: &str, into: &'a mut Vec<u8>) -> PolarsResult<&'a [u8]> {
-        read_flags(&self.0.column(name)?.is_null(), into);
+        read_flags(&self.rows.column(name)?.is_null(), into);
         Ok(into)
     }
 
     /// Reads codes, or flags as 0 and 1.
     pub fn codes<'a>(&self, name: &str, into: &'a mut Vec<u8>) -> PolarsResult<&'a [u8]> {
-        let column = self.0.column(name)?;
+        let column = self.rows.column(name)?;
         match column.dtype() {
             DataType::Boolean => read_flags(column.bool()?, into),
             _ => read(column.u8()?, into, |code| code, NO_CODE),
         }
-        Ok(into)
-    }
-
-    /// Reads the first letter of short texts.
-    pub fn letters<'a>(&self, name: &str, into: &'a mut Vec<u8>) -> PolarsResult<&'a [u8]> {
-        let texts = self.0.column(name)?.str()?.iter();
-        let first = |text: Option<&str>| text.and_then(|text| text.bytes().next());
-        into.clear();
-        into.extend(texts.map(|text| first(text).unwrap_or(NO_CODE)));
         Ok(into)
     }
 }
@@ -158,7 +166,7 @@ mod tests {
             Column::new("flags".into(), flags.collect::<Vec<_>>()),
         ];
         let batch = DataFrame::new(rows as usize, columns).unwrap();
-        let batch = batch.slice(5, rows as usize);
+        let batch = batch.slice(5, rows as usize).into();
         let (mut times, mut codes, mut numbers) = (Vec::new(), Vec::new(), Vec::new());
         let mut row = 5;
         for block in blocks(&batch) {

@@ -113,8 +113,7 @@ pub fn answer(
 
 fn answer_within(scope: &Scope, selection: &Selection) -> Result<Answer, AnswerError> {
     let ledger = ledger::ledger(scope)?;
-    let crossing = cross_llc::Costs::measure(scope)?;
-    // The questions that go through all rows, on two processors.
+    // The questions that go through all rows, on several processors.
     let of_wakeups = || -> Result<_, PolarsError> {
         let mut census = Census::take(scope.wakeups())?;
         let wakeups = wakeups::wakeups(scope, &mut census);
@@ -122,19 +121,23 @@ fn answer_within(scope: &Scope, selection: &Selection) -> Result<Answer, AnswerE
         let left_out = left_out.transpose()?.unwrap_or_default();
         Ok((wakeups, idle_search::idle_search(scope, &census, &left_out)))
     };
-    let of_the_rest = || -> Result<_, PolarsError> {
-        Ok((
-            waits::waits(scope)?,
-            pairs::pairs(scope, &crossing)?,
-            tasks::tasks(scope, &crossing)?,
-        ))
+    let of_the_worst = || -> Result<_, PolarsError> {
+        let crossing = cross_llc::Costs::measure(scope)?;
+        let pairs = pairs::pairs(scope, &crossing)?;
+        let tasks = tasks::tasks(scope, &crossing)?;
+        Ok((waits::waits(scope)?, pairs, tasks, crossing))
     };
-    let (of_wakeups, of_the_rest) = rayon::join(of_wakeups, of_the_rest);
+    let ((of_wakeups, of_the_worst), (throughput, flips)) = rayon::join(
+        || rayon::join(of_wakeups, of_the_worst),
+        || {
+            let throughput = || throughput::throughput(scope, &ledger);
+            rayon::join(throughput, || flips::flips(scope))
+        },
+    );
     let (wakeups, sis) = of_wakeups?;
-    let (waits, pairs, tasks) = of_the_rest?;
-    let throughput = throughput::throughput(scope, &ledger)?;
+    let (waits, pairs, tasks, crossing) = of_the_worst?;
+    let (throughput, flips) = (throughput?, flips?);
     let cross_llc = crossing.answer();
-    let flips = flips::flips(scope)?;
     let fitness = fitness::fitness(scope, &ledger, &wakeups, &cross_llc, &flips, &throughput);
     let caveats = caveats::caveats(scope, selection, &ledger);
     Ok(Answer {

@@ -565,7 +565,7 @@ fn spilled_tables_answer_the_same() {
     });
     assert!(spilled.tables.spilled_batches() > 3);
     let half = rig_within(Budget {
-        memory_bytes: 600,
+        memory_bytes: 12_000,
         batch_rows: 1,
         spill_in: None,
     });

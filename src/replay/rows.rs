@@ -221,6 +221,8 @@ pub struct FlipRow {
     pub free_inside: Option<bool>,
     /// Whether the wakee was put into the waker's LLC although its previous CPU was in another.
     pub pulled: Option<bool>,
+    /// How many wakeups it stands for: 1, unless some that tell the same are put together.
+    pub wakeups: u32,
     /// Whether the waking lies in the window.
     pub in_window: bool,
 }

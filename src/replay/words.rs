@@ -1,6 +1,7 @@
 //! The vocabulary of the analysis: one word for each thing, the same in code, tables, JSON and reports.
 
 use super::flips::{Decay, Rule};
+use ttwu_parsers::print_fmt::PrevState;
 
 /// Declares an enumeration whose words are fixed: `ALL` in declaration order, `as_str`, and the code stored
 /// in tables.
@@ -26,6 +27,32 @@ macro_rules! words {
             }
         }
     };
+}
+
+words! {
+    /// How a task left its CPU.
+    Left {
+        /// It went to sleep, or ended.
+        Asleep = "asleep",
+        /// It was still runnable.
+        Runnable = "runnable",
+        /// The events do not tell.
+        Unknown = "unknown",
+    }
+}
+
+impl Left {
+    /// By the state that `sched_switch` prints.
+    pub fn of(state: PrevState) -> Self {
+        match state {
+            PrevState {
+                letter: b'?',
+                preempted: false,
+            } => Left::Unknown,
+            state if state.runnable() => Left::Runnable,
+            _ => Left::Asleep,
+        }
+    }
 }
 
 words! {

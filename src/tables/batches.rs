@@ -7,7 +7,7 @@ use polars::prelude::*;
 use tempfile::TempDir;
 
 use super::builders::TableSet;
-use super::schema::Table;
+use super::schema::{Filled, Table};
 
 /// How much memory the tables may take.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,8 +58,10 @@ pub enum TablesError {
 #[derive(Debug)]
 struct Segment {
     rows: DataFrame,
-    /// The places of the columns that are kept in 32 bits, though they are 64 wide by the schema.
-    narrow: Vec<usize>,
+    /// What is to be added to the values of each column.
+    bases: Vec<i64>,
+    /// The columns that are kept narrower than the schema says, or counted from a base.
+    narrow: Vec<(usize, DataType)>,
 }
 
 /// A batch, where it is kept.
@@ -70,29 +72,83 @@ enum Batch {
 }
 
 impl Segment {
-    fn new(rows: DataFrame, schema: &Schema) -> Self {
-        let columns = rows.columns().iter().zip(schema.iter_values());
+    fn new(filled: Filled, schema: &Schema) -> Self {
+        let columns = filled.rows.columns().iter().zip(schema.iter_values());
         let narrow = columns
             .enumerate()
             .filter(|(_, (column, data_type))| column.dtype() != *data_type)
-            .map(|(index, _)| index)
+            .map(|(index, (_, data_type))| (index, data_type.clone()))
             .collect();
-        Self { rows, narrow }
+        Self {
+            rows: filled.rows,
+            bases: filled.bases,
+            narrow,
+        }
+    }
+
+    fn base(&self, column: usize) -> i64 {
+        self.bases.get(column).copied().unwrap_or(0)
     }
 
     /// The rows as the schema says.
     fn widened(&self) -> LazyFrame {
         let names = self.rows.get_column_names();
-        let narrow = self.narrow.iter().filter_map(|&index| names.get(index));
-        let widen: Vec<Expr> = narrow
-            .map(|name| col((*name).clone()).cast(DataType::Int64))
-            .collect();
+        let widen = self.narrow.iter().filter_map(|(index, data_type)| {
+            let column = col((*names.get(*index)?).clone()).cast(data_type.clone());
+            Some(match self.base(*index) {
+                0 => column,
+                base => column + lit(base),
+            })
+        });
+        let widen: Vec<Expr> = widen.collect();
         let rows = self.rows.clone().lazy();
         match widen.is_empty() {
             true => rows,
             false => rows.with_columns(widen),
         }
     }
+
+    /// These columns of the rows that pass a filter.
+    fn columns(&self, names: &[&str], filter: Option<Expr>) -> PolarsResult<Columns> {
+        let bases = names.iter().map(|name| {
+            let index = self.rows.get_column_index(name);
+            index.map_or(0, |index| self.base(index))
+        });
+        let rows = match filter {
+            None => self.rows.select(names.iter().copied())?,
+            Some(filter) => collected(self.rows.clone().lazy(), names, Some(filter))?,
+        };
+        Ok(Columns {
+            bases: bases.collect(),
+            rows,
+        })
+    }
+}
+
+/// Some columns of a batch, each in one piece, as narrow as they are kept.
+#[derive(Debug)]
+pub struct Columns {
+    pub rows: DataFrame,
+    /// What is to be added to the values of each.
+    pub bases: Vec<i64>,
+}
+
+impl From<DataFrame> for Columns {
+    fn from(rows: DataFrame) -> Self {
+        let bases = vec![0; rows.width()];
+        Self { rows, bases }
+    }
+}
+
+fn collected(rows: LazyFrame, names: &[&str], filter: Option<Expr>) -> PolarsResult<DataFrame> {
+    let rows = match filter {
+        Some(filter) => rows.filter(filter),
+        None => rows,
+    };
+    let names: Vec<Expr> = names.iter().map(|name| col(*name)).collect();
+    let mut rows = rows.select(names).collect()?;
+    rows.rechunk_mut();
+    Ok(rows)
 }
 
 /// One table's batches, in order.
@@ -123,15 +179,14 @@ impl Store {
         }
     }
 
-    /// Keeps a batch, of which columns may be narrower than the schema says. Once the budget is spent, every further
-    /// one goes to disk, so that a table's rows stay in order.
-    pub fn add(&mut self, table: Table, batch: DataFrame) -> Result<(), TablesError> {
-        let rows = batch.height();
+    /// Keeps a batch. Once the budget is spent, every further one goes to disk, so that a table's rows stay in order.
+    pub fn add(&mut self, table: Table, batch: Filled) -> Result<(), TablesError> {
+        let (rows, bytes) = (batch.rows.height(), batch.bytes);
         if rows == 0 {
             return Ok(());
         }
         let segment = Segment::new(batch, &table.schema(self.details));
-        let kept = match self.has_room(&segment) {
+        let kept = match self.has_room(bytes) {
             true => Batch::Memory(segment),
             false => Batch::Disk(self.write(table, &segment)?),
         };
@@ -143,8 +198,7 @@ impl Store {
     }
 
     /// Takes the memory for a batch, if there is so much left.
-    fn has_room(&mut self, segment: &Segment) -> bool {
-        let bytes = segment.rows.estimated_size();
+    fn has_room(&mut self, bytes: usize) -> bool {
         let fits = self.folder.is_none() && self.used_bytes + bytes <= self.budget.memory_bytes;
         if fits {
             self.used_bytes += bytes;
@@ -253,8 +307,8 @@ impl Tables {
             .map_or(0, |stored| stored.batches.len())
     }
 
-    /// Some columns of a batch, each in one piece, of the rows that pass a filter. Times that fit have 32 bits, as they
-    /// are kept: where there is no filter, what is in memory is not copied.
+    /// Some columns of a batch, each in one piece, of the rows that pass a filter. They are as narrow as they are kept:
+    /// where there is no filter, what is in memory is not copied.
     ///
     /// # Errors
     /// Where a batch on disk cannot be read.
@@ -264,24 +318,15 @@ impl Tables {
         batch: usize,
         names: &[&str],
         filter: Option<Expr>,
-    ) -> PolarsResult<DataFrame> {
+    ) -> PolarsResult<Columns> {
         let stored = self.stored.get(table as usize);
-        let rows = match (stored.and_then(|of| of.batches.get(batch)), &filter) {
-            (None, _) => return Ok(DataFrame::empty()),
-            (Some(Batch::Memory(segment)), None) => {
-                return segment.rows.select(names.iter().copied());
+        match stored.and_then(|of| of.batches.get(batch)) {
+            None => Ok(DataFrame::empty().into()),
+            Some(Batch::Memory(segment)) => segment.columns(names, filter),
+            Some(Batch::Disk(path)) => {
+                Ok(collected(self.scan(table, path)?, names, filter)?.into())
             }
-            (Some(Batch::Memory(segment)), Some(_)) => segment.rows.clone().lazy(),
-            (Some(Batch::Disk(path)), _) => self.scan(table, path)?,
-        };
-        let rows = match filter {
-            Some(filter) => rows.filter(filter),
-            None => rows,
-        };
-        let names: Vec<Expr> = names.iter().map(|name| col(*name)).collect();
-        let mut rows = rows.select(names).collect()?;
-        rows.rechunk_mut();
-        Ok(rows)
+        }
     }
 
     fn scan(&self, table: Table, path: &Path) -> PolarsResult<LazyFrame> {
@@ -465,7 +510,10 @@ mod tests {
             let known = |batch| {
                 let filter = Some(col("events").is_not_null());
                 let names = ["events", "cpu"];
-                let rows = tables.columns(Table::Lost, batch, &names, filter).unwrap();
+                let rows = tables
+                    .columns(Table::Lost, batch, &names, filter)
+                    .unwrap()
+                    .rows;
                 assert_eq!(rows.width(), 2);
                 let events = rows.column("events").unwrap().u64().unwrap();
                 events.iter().flatten().collect::<Vec<_>>()

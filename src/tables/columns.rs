@@ -50,7 +50,17 @@ pub struct ColumnDef {
 pub(super) trait Build {
     const TYPE: ColumnType;
     fn new(name: &'static str, capacity: usize) -> Self;
-    fn finish(self) -> Column;
+    fn finish(self) -> Built;
+}
+
+/// A finished column, as narrow as its values allow.
+#[derive(Debug)]
+pub(super) struct Built {
+    pub column: Column,
+    /// What is to be added to its values.
+    pub base: i64,
+    /// The memory it takes.
+    pub bytes: usize,
 }
 
 /// Which rows are not null; empty until one is.
@@ -70,15 +80,47 @@ impl Known {
     }
 }
 
-/// A column of these values, of which those that are not known are null.
-macro_rules! with_nulls {
-    ($values:expr, $known:expr) => {
-        match $known.0.is_empty() {
-            true => $values,
-            false => $values.with_validity(Some($known.0.as_slice().into())),
+/// A column of these values, of which those that are not known are null. One that says the same of all rows is kept as
+/// one value.
+fn built<T: PolarsNumericType>(
+    name: &'static str,
+    values: Vec<T::Native>,
+    known: &Known,
+    base: i64,
+) -> Built
+where
+    ChunkedArray<T>: IntoColumn,
+    AnyValue<'static>: From<T::Native>,
+{
+    let (name, rows) = (PlSmallStr::from_static(name), values.len());
+    let all_known = known.0.is_empty();
+    let same = match values.split_first() {
+        None => None,
+        Some((first, rest)) if all_known => {
+            let same = rest.iter().all(|value| value == first);
+            same.then(|| AnyValue::from(*first))
         }
-        .into_column()
+        Some(_) => (!known.0.contains(&true)).then_some(AnyValue::Null),
     };
+    if let Some(same) = same {
+        let same = Scalar::new(T::get_static_dtype(), same);
+        return Built {
+            column: Column::new_scalar(name, same, rows),
+            base,
+            bytes: size_of::<Column>(),
+        };
+    }
+    let values = ChunkedArray::<T>::from_vec(name, values);
+    let bits = if all_known { 0 } else { rows / 8 };
+    Built {
+        column: match all_known {
+            true => values,
+            false => values.with_validity(Some(known.0.as_slice().into())),
+        }
+        .into_column(),
+        base,
+        bytes: rows * size_of::<T::Native>() + bits,
+    }
 }
 
 /// Numbers of one type.
@@ -125,9 +167,8 @@ macro_rules! numbers {
                 }
             }
 
-            fn finish(self) -> Column {
-                let values = ChunkedArray::<$native>::from_vec(self.name.into(), self.values);
-                with_nulls!(values, self.known)
+            fn finish(self) -> Built {
+                built::<$native>(self.name, self.values, &self.known, 0)
             }
         })+
     };
@@ -137,36 +178,34 @@ numbers! {
     UInt8Type => U8, UInt16Type => U16, UInt32Type => U32, UInt64Type => U64, Int32Type => I32
 }
 
-/// Times. Most durations and many stamps fit 32 bits for all of a batch, and halve its memory so: the column is one of
-/// `UInt32` then.
-pub(super) struct I64 {
+/// Numbers of tasks: few traces have more than 16 bits hold, and the column is one of `UInt16` then.
+pub(super) struct Task {
     name: &'static str,
-    narrow: Vec<u32>,
+    narrow: Vec<u16>,
     /// All values, once there is one that does not fit.
-    wide: Option<Vec<i64>>,
+    wide: Option<Vec<u32>>,
     known: Known,
 }
 
-impl I64 {
+impl Task {
     #[inline]
     pub fn extend<R, V>(&mut self, rows: &[R], value: impl Fn(&R) -> V)
     where
-        V: Into<Option<i64>>,
+        V: Into<Option<u32>>,
     {
-        let before = self.len();
+        let before = self.wide.as_ref().map_or(self.narrow.len(), Vec::len);
         let mut null = false;
         if self.wide.is_none() {
-            // Any bit above the 32 is kept in this, the sign's too.
             let mut bits = 0;
             self.narrow.extend(rows.iter().map(|row| {
                 let value = value(row).into();
                 null |= value.is_none();
                 let value = value.unwrap_or_default();
                 bits |= value;
-                value as u32
+                value as u16
             }));
-            if u32::try_from(bits).is_err() {
-                self.widen(before);
+            if u16::try_from(bits).is_err() {
+                self.wide = Some(widened(&mut self.narrow, before, u32::from));
             }
         }
         if let Some(wide) = &mut self.wide {
@@ -179,23 +218,10 @@ impl I64 {
         let known = rows.iter().map(|row| value(row).into().is_some());
         self.known.extend(before, null, known);
     }
-
-    fn len(&self) -> usize {
-        self.wide.as_ref().map_or(self.narrow.len(), Vec::len)
-    }
-
-    /// Goes on in 64 bits after the first `rows`.
-    #[cold]
-    fn widen(&mut self, rows: usize) {
-        let narrow = std::mem::take(&mut self.narrow);
-        let mut wide = Vec::with_capacity(narrow.capacity());
-        wide.extend(narrow.iter().take(rows).map(|&value| i64::from(value)));
-        self.wide = Some(wide);
-    }
 }
 
-impl Build for I64 {
-    const TYPE: ColumnType = ColumnType::I64;
+impl Build for Task {
+    const TYPE: ColumnType = ColumnType::U32;
 
     fn new(name: &'static str, capacity: usize) -> Self {
         Self {
@@ -206,11 +232,105 @@ impl Build for I64 {
         }
     }
 
-    fn finish(self) -> Column {
-        let name = self.name.into();
+    fn finish(self) -> Built {
         match self.wide {
-            Some(wide) => with_nulls!(Int64Chunked::from_vec(name, wide), self.known),
-            None => with_nulls!(UInt32Chunked::from_vec(name, self.narrow), self.known),
+            Some(wide) => built::<UInt32Type>(self.name, wide, &self.known, 0),
+            None => built::<UInt16Type>(self.name, self.narrow, &self.known, 0),
+        }
+    }
+}
+
+/// Goes on in a wider type after the first `rows`.
+#[cold]
+fn widened<N: Copy, W>(narrow: &mut Vec<N>, rows: usize, widen: impl Fn(N) -> W) -> Vec<W> {
+    let narrow = std::mem::take(narrow);
+    let mut wide = Vec::with_capacity(narrow.capacity());
+    wide.extend(narrow.iter().take(rows).map(|value| widen(*value)));
+    wide
+}
+
+/// Durations, or stamps if `FROM_FIRST`: these are counted from a little before the first. Most fit 32 bits for all of a
+/// batch so, and take half the memory: the column is one of `UInt32` then.
+pub(super) struct Times<const FROM_FIRST: bool> {
+    name: &'static str,
+    base: Option<i64>,
+    narrow: Vec<u32>,
+    /// All values, once there is one that does not fit.
+    wide: Option<Vec<i64>>,
+    known: Known,
+}
+
+/// Durations, and counts like them.
+pub(super) type I64 = Times<false>;
+
+/// Instants on the trace's clock.
+pub(super) type Stamp = Times<true>;
+
+/// Rows come in the order in which they were completed: what began long before the first still fits, as what comes long
+/// after it does.
+const BEFORE_FIRST: i64 = 1 << 31;
+
+impl<const FROM_FIRST: bool> Times<FROM_FIRST> {
+    #[inline]
+    pub fn extend<R, V>(&mut self, rows: &[R], value: impl Fn(&R) -> V)
+    where
+        V: Into<Option<i64>>,
+    {
+        let before = self.wide.as_ref().map_or(self.narrow.len(), Vec::len);
+        let mut null = false;
+        if FROM_FIRST && self.base.is_none() {
+            let first = rows.iter().find_map(|row| value(row).into());
+            self.base = first.map(|first| first.saturating_sub(BEFORE_FIRST));
+        }
+        let base = self.base.unwrap_or(0);
+        if self.wide.is_none() {
+            // Any bit above the 32 is kept in this, the sign's too.
+            let mut bits = 0;
+            self.narrow.extend(rows.iter().map(|row| {
+                let value = value(row).into();
+                null |= value.is_none();
+                // It wraps back as it wrapped.
+                let value = value.map_or(0, |value| value.wrapping_sub(base));
+                bits |= value;
+                value as u32
+            }));
+            if u32::try_from(bits).is_err() {
+                let widen = |value| base.wrapping_add(i64::from(value));
+                self.wide = Some(widened(&mut self.narrow, before, widen));
+            }
+        }
+        if let Some(wide) = &mut self.wide {
+            wide.extend(rows.iter().map(|row| {
+                let value = value(row).into();
+                null |= value.is_none();
+                value.unwrap_or_default()
+            }));
+        }
+        let known = rows.iter().map(|row| value(row).into().is_some());
+        self.known.extend(before, null, known);
+    }
+}
+
+impl<const FROM_FIRST: bool> Build for Times<FROM_FIRST> {
+    const TYPE: ColumnType = ColumnType::I64;
+
+    fn new(name: &'static str, capacity: usize) -> Self {
+        Self {
+            name,
+            base: None,
+            narrow: Vec::with_capacity(capacity),
+            wide: None,
+            known: Known::default(),
+        }
+    }
+
+    fn finish(self) -> Built {
+        match self.wide {
+            Some(wide) => built::<Int64Type>(self.name, wide, &self.known, 0),
+            None => {
+                let base = self.base.unwrap_or(0);
+                built::<UInt32Type>(self.name, self.narrow, &self.known, base)
+            }
         }
     }
 }
@@ -251,10 +371,19 @@ impl Build for Bool {
         }
     }
 
-    fn finish(self) -> Column {
+    fn finish(self) -> Built {
         let bits = self.values.as_slice().into();
         let values = BooleanChunked::from_bitmap(self.name.into(), bits);
-        with_nulls!(values, self.known)
+        let (all_known, bytes) = (self.known.0.is_empty(), self.values.len() / 8);
+        Built {
+            column: match all_known {
+                true => values,
+                false => values.with_validity(Some(self.known.0.as_slice().into())),
+            }
+            .into_column(),
+            base: 0,
+            bytes: if all_known { bytes } else { 2 * bytes },
+        }
     }
 }
 
@@ -274,8 +403,13 @@ impl Build for Text {
         Self(StringChunkedBuilder::new(name.into(), capacity))
     }
 
-    fn finish(self) -> Column {
-        self.0.finish().into_column()
+    fn finish(self) -> Built {
+        let series = self.0.finish().into_series();
+        Built {
+            bytes: series.estimated_size(),
+            column: series.into_column(),
+            base: 0,
+        }
     }
 }
 
@@ -293,7 +427,9 @@ mod tests {
     fn build<B: Build, V: Copy>(values: &[V], few: usize, extend: fn(&mut B, &[V])) -> Column {
         let mut column = B::new("column", values.len());
         values.chunks(few).for_each(|few| extend(&mut column, few));
-        column.finish()
+        let built = column.finish();
+        assert_eq!((built.base, built.column.len()), (0, values.len()));
+        built.column
     }
 
     #[test]
@@ -352,5 +488,86 @@ mod tests {
                 assert!(column.i64().unwrap().iter().eq(values.iter().copied()));
             }
         }
+    }
+
+    /// Stamps have 32 bits as long as they are within some two seconds of the first, whatever that is.
+    #[test]
+    fn stamps_are_counted_from_before_the_first() {
+        let first = 1_700_000_000_000_000_000;
+        let most = i64::from(u32::MAX) - BEFORE_FIRST;
+        let cases = [
+            (first, 0, true),
+            (first, most, true),
+            (first, most + 1, false),
+            (first, -BEFORE_FIRST, true),
+            (first, -BEFORE_FIRST - 1, false),
+            (i64::MIN, 5, true),
+            (i64::MAX, -5, true),
+            (-1, 2, true),
+        ];
+        for (first, odd, narrow) in cases {
+            for (few, place) in [(64, 10), (1, 199), (200, 64)] {
+                let mut values: Vec<Option<i64>> =
+                    (0..200).map(|n| (n % 9 != 0).then_some(first)).collect();
+                values[place] = Some(first.wrapping_add(odd));
+                let mut column = Stamp::new("stamp", 200);
+                let rows = values.chunks(few);
+                rows.for_each(|rows| column.extend(rows, |stamp| *stamp));
+                let built = column.finish();
+                assert_eq!(built.column.dtype() == &DataType::UInt32, narrow);
+                let stamps = built.column.cast(&DataType::Int64).unwrap();
+                let stamps = stamps.i64().unwrap().iter();
+                let stamps = stamps.map(|ns| ns.map(|ns| built.base.wrapping_add(ns)));
+                assert!(stamps.eq(values.iter().copied()), "{first} {odd}");
+            }
+        }
+    }
+
+    #[test]
+    fn tasks_are_as_narrow_as_they_fit() {
+        for odd in [9, 65_535, 65_536, u32::MAX] {
+            for place in [0, 63, 64, 199] {
+                let mut values: Vec<Option<u32>> =
+                    (0..200).map(|n| (n % 9 != 4).then_some(n)).collect();
+                values[place] = Some(odd);
+                let column = build::<Task, _>(&values, 64, |column, values| {
+                    column.extend(values, |value| *value);
+                });
+                let narrow = column.dtype() == &DataType::UInt16;
+                assert_eq!(narrow, odd <= 65_535);
+                let column = column.cast(&DataType::UInt32).unwrap();
+                assert!(column.u32().unwrap().iter().eq(values.iter().copied()));
+            }
+        }
+    }
+
+    /// What is the same in all rows is kept once.
+    #[test]
+    fn constant_columns_are_one_value() {
+        let built = |values: &[Option<i64>]| {
+            let mut column = I64::new("column", values.len());
+            column.extend(values, |value| *value);
+            column.finish()
+        };
+        for same in [Some(0), Some(7), Some(-7), None] {
+            let built = built(&[same; 100]);
+            assert!(matches!(built.column, Column::Scalar(_)));
+            assert_eq!(built.column.len(), 100);
+            assert_eq!(built.bytes, size_of::<Column>());
+            let column = built.column.cast(&DataType::Int64).unwrap();
+            assert!(column.i64().unwrap().iter().eq([same; 100]));
+        }
+        assert_eq!(built(&[]).column.len(), 0);
+        let mixed = [Some(7), None, Some(7)];
+        let found = built(&mixed);
+        assert!(found.bytes > 0);
+        assert!(
+            found
+                .column
+                .u32()
+                .unwrap()
+                .iter()
+                .eq([Some(7), None, Some(7)])
+        );
     }
 }

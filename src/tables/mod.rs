@@ -9,7 +9,7 @@ mod columns;
 mod flips;
 pub mod schema;
 
-pub use batches::{Budget, Tables, TablesError};
+pub use batches::{Budget, Columns, Tables, TablesError};
 pub use builders::{Builders, TableSet};
 pub use columns::{ColumnDef, ColumnType};
 pub use schema::Table;

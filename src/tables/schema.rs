@@ -4,13 +4,15 @@ use std::num::NonZeroU64;
 
 use polars::prelude::*;
 
-use super::columns::{Bool, Build, ColumnDef, I32, I64, Text, U8, U16, U32, U64, cpu};
+use super::columns::{
+    Bool, Build, Built, ColumnDef, I32, I64, Stamp, Task, Text, U8, U16, U32, U64, cpu,
+};
 use crate::replay::rows::{
     CpuRow, FlipRow, FlushRow, IdleRow, IpiRow, LostRow, MigrationRow, SliceRow, TaskRow, UnitRow,
     WaitRow, WakeupRow,
 };
 use crate::replay::words::{
-    Class, Confidence, Decision, FlushReason, IpiFate, IpiKind, IpiRoad, LedgerRow, Mark,
+    Class, Confidence, Decision, FlushReason, IpiFate, IpiKind, IpiRoad, LedgerRow, Left, Mark,
     MigrationCause, MigrationKind, Origin, Path, Reading, Verdict, Waker,
 };
 use crate::topology::Distance;
@@ -87,13 +89,13 @@ macro_rules! tables {
                     self.rows += rows.len();
                 }
 
-                fn take(&mut self) -> PolarsResult<DataFrame> {
+                fn take(&mut self) -> PolarsResult<Filled> {
                     let batch = std::mem::replace(self, Self::new(self.full, self.details));
                     let mut columns = Vec::new();
                     $(if batch.details || !is_detail!($($detail)?) {
                         columns.push(batch.$column.finish());
                     })+
-                    DataFrame::new(batch.rows, columns)
+                    Filled::new(batch.rows, columns)
                 }
             }
         )+
@@ -114,8 +116,31 @@ pub(super) trait Batch {
     /// Appends rows, column by column.
     fn extend(&mut self, rows: &[Self::Row]);
 
-    /// Takes the rows as a frame, in which times that fit have 32 bits, and starts a new batch.
-    fn take(&mut self) -> PolarsResult<DataFrame>;
+    /// Takes the rows, and starts a new batch.
+    fn take(&mut self) -> PolarsResult<Filled>;
+}
+
+/// The rows of a full batch, in columns as narrow as their values allow.
+#[derive(Debug)]
+pub(super) struct Filled {
+    pub rows: DataFrame,
+    /// What is to be added to the values of each column.
+    pub bases: Vec<i64>,
+    /// The memory they take.
+    pub bytes: usize,
+}
+
+impl Filled {
+    fn new(rows: usize, columns: Vec<Built>) -> PolarsResult<Self> {
+        Ok(Self {
+            bases: columns.iter().map(|built| built.base).collect(),
+            bytes: columns.iter().map(|built| built.bytes).sum(),
+            rows: DataFrame::new(
+                rows,
+                columns.into_iter().map(|built| built.column).collect(),
+            )?,
+        })
+    }
 }
 
 /// Rows that are gone through column by column: so few that they stay in the processor's nearest cache meanwhile.
@@ -145,11 +170,11 @@ const ANY: Reading = Reading::Any;
 tables! {
     /// One row for each wakeup.
     Wakeups = "wakeups", WakeupBatch(row: WakeupRow) {
-        waking_ns: I64 = row.waking_ns, "Stamp of sched_waking; null for a new task or without that event.";
-        wakeup_ns: I64 = row.wakeup_ns, "Stamp of sched_wakeup, the enqueue; null without that event.";
-        switch_in_ns: I64 = row.switch_in_ns, "When the wakee was switched in; null if it was not.";
-        waker: U32 = row.waker.map(|task| task.0), "The waking task; null if an interrupt woke, or if unknown.";
-        wakee: U32 = row.wakee.0, "The woken task.";
+        waking_ns: Stamp = row.waking_ns, "Stamp of sched_waking; null for a new task or without that event.";
+        wakeup_ns: Stamp = row.wakeup_ns, "Stamp of sched_wakeup, the enqueue; null without that event.";
+        switch_in_ns: Stamp = row.switch_in_ns, "When the wakee was switched in; null if it was not.";
+        waker: Task = row.waker.map(|task| task.0), "The waking task; null if an interrupt woke, or if unknown.";
+        wakee: Task = row.wakee.0, "The woken task.";
         waker_cpu: U16 = cpu(row.waker_cpu), "The CPU of the waker; null if unknown.";
         prev_cpu: U16 = cpu(row.prev_cpu), "The CPU on which the wakee last was; null if unknown.";
         chosen_cpu: U16 = cpu(row.chosen_cpu), "The CPU on which the wakee was enqueued; null if unknown.";
@@ -187,18 +212,19 @@ tables! {
 
     /// One row for each interval in which a task ran.
     Slices = "slices", SliceBatch(row: SliceRow) {
-        task: U32 = row.task.0, "The task.";
+        task: Task = row.task.0, "The task.";
         cpu: U16 = cpu(row.cpu), "The CPU it ran on.";
-        start_ns: I64 = row.start_ns, "Stamp of the switch-in.";
-        end_ns: I64 = row.end_ns, "Stamp of the switch-out.";
-        end_state: Text = row.end_state.map(state_word), "Its state at the switch-out; null at the trace's end or at a gap.";
+        start_ns: Stamp = row.start_ns, "Stamp of the switch-in.";
+        end_ns: Stamp = row.end_ns, "Stamp of the switch-out.";
+        end_state: Text [detail] = row.end_state.map(state_word), "Its state at the switch-out; null at the trace's end or at a gap.";
+        left: U8 of Left = row.end_state.map(|state| Left::of(state).code()), "Code of how it left the CPU; null like end_state.";
     }
 
     /// One row for each interval in which a task was runnable and not running.
     Waits = "waits", WaitBatch(row: WaitRow) {
-        task: U32 = row.task.0, "The waiting task.";
-        start_ns: I64 = row.start_ns, "When it was queued.";
-        end_ns: I64 = row.end_ns, "When it was switched in; null if it was not.";
+        task: Task = row.task.0, "The waiting task.";
+        start_ns: Stamp = row.start_ns, "When it was queued.";
+        end_ns: Stamp = row.end_ns, "When it was switched in; null if it was not.";
         first_cpu: U16 [detail] = cpu(row.first_cpu), "The CPU it was queued on first.";
         last_cpu: U16 = cpu(row.last_cpu), "The CPU it was queued on last.";
         moves: U32 [detail] = row.moves, "How often it was moved while it waited.";
@@ -211,21 +237,21 @@ tables! {
         idle_cpus_seen: U16 [detail] = cpu(row.idle_cpus[SEEN]), "Eligible idle CPUs at the choice, affinity as seen.";
         idle_cpus_any: U16 [detail] = cpu(row.idle_cpus[ANY]), "Eligible idle CPUs at the choice, any CPU allowed.";
         llc_busy_percent: U8 [detail] = row.llc_busy_percent, "Busy share of the chosen LLC in the 4 ms before; null if unknown.";
-        waker: U32 = row.waker.map(|task| task.0), "The task whose wakeup began it, or began the run that it interrupts; null if unknown.";
+        waker: Task = row.waker.map(|task| task.0), "The task whose wakeup began it, or began the run that it interrupts; null if unknown.";
         in_window: Bool = row.in_window, "Whether its start lies in the window: counts count only these.";
     }
 
     /// One row for each interval in which a CPU ran nothing.
     Idle = "idle", IdleBatch(row: IdleRow) {
         cpu: U16 = cpu(row.cpu), "The CPU.";
-        start_ns: I64 = row.start_ns, "When it switched to its idle task.";
-        end_ns: I64 = row.end_ns, "When it switched to another, or the trace ended.";
+        start_ns: Stamp = row.start_ns, "When it switched to its idle task.";
+        end_ns: Stamp = row.end_ns, "When it switched to another, or the trace ended.";
     }
 
     /// One row for each move of a task between CPUs.
     Migrations = "migrations", MigrationBatch(row: MigrationRow) {
-        ts_ns: I64 = row.ts_ns, "Stamp.";
-        task: U32 = row.task.0, "The task moved.";
+        ts_ns: Stamp = row.ts_ns, "Stamp.";
+        task: Task = row.task.0, "The task moved.";
         from_cpu: U16 = cpu(row.from_cpu), "The CPU it was on.";
         to_cpu: U16 = cpu(row.to_cpu), "The CPU it went to.";
         distance: U8 of Distance = row.distance as u8, "Code of the distance between the two.";
@@ -233,7 +259,7 @@ tables! {
         cause: U8 of MigrationCause = row.cause.code(), "Code of why it was moved.";
         confidence: U8 of Confidence = row.confidence.code(), "Code of how sure the cause is.";
         by_cpu: U16 [detail] = cpu(row.by_cpu), "The CPU that moved it.";
-        by_task: U32 = row.by_task.map(|task| task.0), "The task that ran there; null if none or unknown.";
+        by_task: Task = row.by_task.map(|task| task.0), "The task that ran there; null if none or unknown.";
         context: U8 of Waker = row.context.code(), "Code of the context in which it was moved.";
         idle_left_seen: U16 = cpu(row.idle_left.map(|idle| idle[SEEN])), "Eligible idle CPUs in the LLC it left, affinity as seen; null if it left none.";
         idle_left_any: U16 = cpu(row.idle_left.map(|idle| idle[ANY])), "Idle CPUs in the LLC it left, any CPU allowed; null if it left none.";
@@ -246,18 +272,18 @@ tables! {
 
     /// One row for each interrupt, or other request, of one CPU to one other, with the handler that it started.
     Ipis = "ipis", IpiBatch(row: IpiRow) {
-        ts_ns: I64 = row.ts_ns, "Stamp of the send, or of the handler's entry where no send is recorded.";
+        ts_ns: Stamp = row.ts_ns, "Stamp of the send, or of the handler's entry where no send is recorded.";
         cpu: U16 = cpu(row.cpu), "The sender; null where no send is recorded.";
         target_cpu: U16 = cpu(row.target_cpu), "The CPU that was asked.";
         road: U8 of IpiRoad = row.road.code(), "Code of how it was asked.";
         kind: U8 of IpiKind = row.kind.code(), "Code of what was wanted.";
         fate: U8 of IpiFate = row.fate.code(), "Code of what became of it.";
         distance: U8 of Distance = row.distance as u8, "Code of the distance from sender to target.";
-        task: U32 = row.task.map(|task| task.0), "The task that sent it; null if none or unknown.";
+        task: Task = row.task.map(|task| task.0), "The task that sent it; null if none or unknown.";
         latency_ns: I64 = row.latency_ns, "Send to handler's entry; null if one of them is not known.";
-        entry_ns: I64 = row.entry_ns(), "When that handler was entered; null like handler_ns.";
+        entry_ns: Stamp = row.entry_ns(), "When that handler was entered; null like handler_ns.";
         handler_ns: I64 = row.handler_ns, "Time in the handler that it started, without those inside; null if it started none, or unknown.";
-        interrupted: U32 = row.interrupted.map(|task| task.0), "The task that the handler interrupted; null if none or unknown.";
+        interrupted: Task = row.interrupted.map(|task| task.0), "The task that the handler interrupted; null if none or unknown.";
         on_idle: Bool = row.on_idle, "Whether the handler ran while the CPU ran nothing; null if unknown.";
         wakeups: U32 = row.wakeups, "Tasks that the handler enqueued.";
         callback: U64 = row.callback, "Address of the function called; 0 for none.";
@@ -267,10 +293,10 @@ tables! {
 
     /// One row for each wakeup that the kernel's `record_wakee` counted, or perhaps counted, in the order of the wakings.
     Flips = "flips", FlipBatch(row: FlipRow) {
-        waking_ns: I64 [detail] = row.waking_ns, "Stamp of sched_waking.";
-        waker: U32 = row.waker.map(|task| task.0), "The task that was current, whatever interrupted it; null for an idle task.";
+        waking_ns: Stamp [detail] = row.waking_ns, "Stamp of sched_waking.";
+        waker: Task = row.waker.map(|task| task.0), "The task that was current, whatever interrupted it; null for an idle task.";
         waker_cpu: U16 [detail] = cpu(row.waker_cpu), "The CPU of the waker.";
-        wakee: U32 = row.wakee.0, "The woken task.";
+        wakee: Task = row.wakee.0, "The woken task.";
         chosen_cpu: U16 = cpu(row.chosen_cpu), "The CPU on which the wakee was enqueued; null if unknown.";
         sure: Bool = row.sure, "Whether it certainly counted; if not, the events leave that open.";
         flipped: Bool = row.flipped, "Whether the wakee was another than the waker's last; null if that is not known.";
@@ -292,15 +318,16 @@ tables! {
         probe_inside: Bool = row.probe_inside, "Whether what was followed since the value probed before holds this one; null without both.";
         probe_narrow: Bool = row.probe_narrow, "Whether what was followed since then was at most 1 wide; null without both.";
         free_inside: Bool = row.free_inside, "Whether what was followed since the first value probed holds this one; null without both.";
+        wakeups: U32 = row.wakeups, "How many such wakeups the row stands for: 1 in exports.";
         pulled: Bool = row.pulled, "Whether it was put into the waker's LLC although its previous CPU was in another; null if not known.";
         in_window: Bool = row.in_window, "Whether the waking lies in the window: counts count only these.";
     }
 
     /// One row for each change of mappings that made a CPU flush TLBs: its own, and maybe others'.
     Flushes = "flushes", FlushBatch(row: FlushRow) {
-        ts_ns: I64 = row.ts_ns, "Stamp.";
+        ts_ns: Stamp = row.ts_ns, "Stamp.";
         cpu: U16 = cpu(row.cpu), "The initiator.";
-        task: U32 = row.task.map(|task| task.0), "The task that it ran; null if none or unknown.";
+        task: Task = row.task.map(|task| task.0), "The task that it ran; null if none or unknown.";
         reason: U8 of FlushReason = row.reason.code(), "Code of tlb_flush's reason; `other` where a probe shows the range alone.";
         pages: I64 = row.pages, "Pages flushed, of 4 KiB if others were asked; -1 for the whole TLB; null where a probe shows the range alone.";
         range_pages: I64 = row.range_pages, "Pages of 4 KiB in the range asked for; -1 for all addresses; null without probe.";
@@ -312,17 +339,17 @@ tables! {
 
     /// One row for each mark of units of work, where `--work` asks for such.
     Units = "units", UnitBatch(row: UnitRow) {
-        ts_ns: I64 = row.ts_ns, "Stamp.";
+        ts_ns: Stamp = row.ts_ns, "Stamp.";
         mark: U8 of Mark = row.mark.code(), "Code of what the mark says.";
         done: U64 = row.done, "How many units were done so far; null if the mark does not say.";
-        task: U32 = row.task.map(|task| task.0), "The task that ran there, which made the mark unless an interrupt did; null for the idle task.";
+        task: Task = row.task.map(|task| task.0), "The task that ran there, which made the mark unless an interrupt did; null for the idle task.";
         cpu: U16 = cpu(row.cpu), "The CPU.";
         in_window: Bool = row.in_window, "Whether it lies in the window: counts count only these.";
     }
 
     /// One row for each task, with what it did in the window.
     Tasks = "tasks", TaskBatch(row: TaskRow) {
-        task: U32 = row.task.0, "The task's number in all tables.";
+        task: Task = row.task.0, "The task's number in all tables.";
         pid: I32 = row.pid, "Thread id.";
         generation: U32 = row.generation, "0 for the first task seen with that pid, 1 for the next.";
         tgid: I32 = row.tgid, "Process id; null if the trace does not tell.";
@@ -361,16 +388,16 @@ tables! {
         idle_any_ns: I64 = ledger(row, ANY, LedgerRow::Idle), "Idle with nothing to match, any CPU allowed.";
         switches: U64 = row.switches, "Context switches.";
         wakeups_made: U64 = row.wakeups_made, "Wakeups made on it.";
-        first_event_ns: I64 = row.first_event_ns, "Stamp of its first event; null without events.";
-        last_event_ns: I64 = row.last_event_ns, "Stamp of its last event; null without events.";
+        first_event_ns: Stamp = row.first_event_ns, "Stamp of its first event; null without events.";
+        last_event_ns: Stamp = row.last_event_ns, "Stamp of its last event; null without events.";
         lost_events: U64 = row.lost_events, "Events lost, as far as counted.";
     }
 
     /// One row for each interval in which a CPU's events are missing.
     Lost = "lost", LostBatch(row: LostRow) {
         cpu: U16 = cpu(row.cpu), "The CPU.";
-        start_ns: I64 = row.start_ns, "From here on events are missing.";
-        end_ns: I64 = row.end_ns, "The first event after the gap.";
+        start_ns: Stamp = row.start_ns, "From here on events are missing.";
+        end_ns: Stamp = row.end_ns, "The first event after the gap.";
         events: U64 = row.events, "How many were lost; null if the trace does not say.";
     }
 }

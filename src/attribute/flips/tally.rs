@@ -37,7 +37,7 @@ const FLAGS: [&str; 6] = [
 ];
 
 /// The columns of numbers.
-const NUMBERS: [&str; 4] = ["waker", "wakee", "waker_least", "waker_most"];
+const NUMBERS: [&str; 5] = ["waker", "wakee", "waker_least", "waker_most", "wakeups"];
 
 /// What the wakeups sum to.
 #[derive(Debug, Default)]
@@ -89,12 +89,12 @@ impl PolicyFacts {
 }
 
 impl Decided {
-    fn note(&mut self, decision: u8) {
+    fn note(&mut self, decision: u8, n: u64) {
         match decision {
-            WIDE => self.wide += 1,
-            AFFINE => self.affine += 1,
+            WIDE => self.wide += n,
+            AFFINE => self.affine += n,
             NO_CODE => {}
-            _ => self.open += 1,
+            _ => self.open += n,
         }
     }
 
@@ -161,48 +161,49 @@ impl Tally {
         &mut self,
         decided: [u8; DECIDED.len()],
         [sure, flipped, inside, narrow, free, pulled]: [u8; FLAGS.len()],
-        [waker, wakee, least, most]: [u32; NUMBERS.len()],
+        [waker, wakee, least, most, wakeups]: [u32; NUMBERS.len()],
     ) {
+        let n = u64::from(wakeups);
         if sure != 1 {
-            self.perhaps += 1;
+            self.perhaps += n;
             return;
         }
-        self.recorded += 1;
+        self.recorded += n;
         let kernel = decided[KERNEL];
         for (facts, decision) in self.policies.iter_mut().zip(decided) {
             match decision {
-                WIDE => facts.wide += 1,
-                AFFINE => facts.affine += 1,
-                UNDECIDED => facts.undecided += 1,
-                WARMING_UP => facts.warming_up += 1,
-                _ => facts.not_asked += 1,
+                WIDE => facts.wide += n,
+                AFFINE => facts.affine += n,
+                UNDECIDED => facts.undecided += n,
+                WARMING_UP => facts.warming_up += n,
+                _ => facts.not_asked += n,
             }
-            facts.changed += u64::from(differ(decision, kernel));
+            facts.changed += n * u64::from(differ(decision, kernel));
         }
         for (a, changes) in self.changes.iter_mut().enumerate() {
             for (b, count) in changes.iter_mut().enumerate().skip(a + 1) {
-                *count += u64::from(differ(decided[a], decided[b]));
+                *count += n * u64::from(differ(decided[a], decided[b]));
             }
         }
         if inside != NO_CODE {
-            self.check.checked += 1;
-            self.check.inside += u64::from(inside == 1);
-            self.check.width_le_1 += u64::from(narrow == 1);
-            self.check.inside_since_first += u64::from(free == 1);
+            self.check.checked += n;
+            self.check.inside += n * u64::from(inside == 1);
+            self.check.width_le_1 += n * u64::from(narrow == 1);
+            self.check.inside_since_first += n * u64::from(free == 1);
         }
         if pulled == 1 {
-            self.pulled(kernel);
+            self.pulled(kernel, n);
         }
         if waker != NO_NUMBER {
             let of = self.task(waker);
-            of.flips += u64::from(flipped == 1);
+            of.flips += n * u64::from(flipped == 1);
             of.span = Some([least, most]);
-            of.as_waker.note(kernel);
+            of.as_waker.note(kernel, n);
         }
-        self.task(wakee).as_wakee.note(kernel);
+        self.task(wakee).as_wakee.note(kernel, n);
     }
 
-    fn pulled(&mut self, kernel: u8) {
+    fn pulled(&mut self, kernel: u8, n: u64) {
         // Where the LLC's size is unknown nothing was decided.
         let count = match kernel {
             WIDE => &mut self.pulls.wide,
@@ -211,8 +212,8 @@ impl Tally {
             WARMING_UP => &mut self.pulls.warming_up,
             _ => return,
         };
-        *count += 1;
-        self.pulls.pulls += 1;
+        *count += n;
+        self.pulls.pulls += n;
     }
 
     fn task(&mut self, number: u32) -> &mut OfTask {

@@ -1,10 +1,10 @@
 //! One chain: a cursor that goes backwards from a task and an instant, piece by piece.
 
 use super::super::blocks::NO_NUMBER;
-use super::history::{History, Left, NO_CPU, Road, Stretch, What};
+use super::history::{History, NO_CPU, Road, Stretch, What};
 use super::load::Loaded;
 use super::spans::CpuSpans;
-use crate::replay::words::{Origin, Pair, Reading, Verdict, Waker, Why};
+use crate::replay::words::{Left, Origin, Pair, Reading, Verdict, Waker, Why};
 
 /// So many times the chain may change tasks within one instant, before the stamps are held to contradict each other.
 const HOPS: u32 = 64;

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use rayon::prelude::*;
 
-use crate::replay::words::Pair;
+use crate::replay::words::{Left, Pair};
 
 /// Stands for no CPU, as in tables.
 pub const NO_CPU: u16 = u16::MAX;
@@ -44,15 +44,6 @@ pub enum What {
     },
     /// It was on a CPU.
     Run { left: Left },
-}
-
-/// How a task left its CPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Left {
-    Asleep,
-    Runnable,
-    /// The trace ended, or events are missing.
-    Unknown,
 }
 
 /// A wakeup's path and its distance from waker to chosen CPU, by their codes.

@@ -4,13 +4,13 @@ use polars::prelude::*;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
-use super::super::blocks::{Block, NO_CODE, NO_NUMBER, NO_TIME, blocks};
+use super::super::blocks::{Block, NO_NUMBER, NO_TIME, blocks};
 use super::super::scope::Scope;
 use super::cpus::{Cpus, Ran};
-use super::history::{History, Left, NO_CPU, Road, Stretch, What};
+use super::history::{History, NO_CPU, Road, Stretch, What};
 use super::segments::{Batch, Segment, TLB_WAIT};
 use super::spans::CpuSpans;
-use crate::replay::words::{Class, Pair};
+use crate::replay::words::{Class, Left, Pair};
 use crate::tables::Table;
 
 /// What a segment's rows say.
@@ -143,7 +143,7 @@ const WAITS: [&str; 8] = [
     "verdict_seen",
     "verdict_any",
 ];
-const SLICES: [&str; 5] = ["task", "cpu", "start_ns", "end_ns", "end_state"];
+const SLICES: [&str; 5] = ["task", "cpu", "start_ns", "end_ns", "left"];
 const INTERRUPTS: [&str; 3] = ["entry_ns", "target_cpu", "handler_ns"];
 const TLB_WAITS: [&str; 3] = ["ts_ns", "cpu", TLB_WAIT];
 
@@ -249,7 +249,7 @@ impl Part {
         let stamps = stamps.zip(block.times("end_ns", ends)?);
         let tasks = block.numbers("task", tasks)?.iter();
         let tasks = tasks.zip(block.numbers("cpu", cpus)?);
-        let states = block.letters("end_state", states)?;
+        let states = block.codes("left", states)?;
         for (((&start_ns, &end_ns), (&task, &on)), &state) in stamps.zip(tasks).zip(states) {
             let stretch = Stretch {
                 start_ns,
@@ -338,11 +338,8 @@ fn cpu(number: u32) -> u16 {
     u16::try_from(number).unwrap_or(NO_CPU)
 }
 
-/// By the first letter of its state.
-fn left(state: u8) -> Left {
-    match state {
-        NO_CODE | b'?' => Left::Unknown,
-        b'R' => Left::Runnable,
-        _ => Left::Asleep,
-    }
+/// By its code; null where the trace ended, or events are missing.
+fn left(code: u8) -> Left {
+    let known = Left::ALL.get(usize::from(code)).copied();
+    known.unwrap_or(Left::Unknown)
 }

@@ -130,7 +130,7 @@ fn extent(scope: &Scope, batch: Batch) -> PolarsResult<Extent> {
         .columns(batch.table, batch.number, &names, None)?;
     let mut extent = Extent {
         batch,
-        rows: rows.height(),
+        rows: rows.rows.height(),
         start_ns: i64::MAX,
         end_ns: i64::MIN,
     };

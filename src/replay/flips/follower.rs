@@ -399,6 +399,7 @@ impl Follower {
             probe_narrow: check.narrow,
             free_inside: check.free_inside,
             pulled: wake.pulled,
+            wakeups: 1,
             in_window: wake.in_window,
         })
     }
