@@ -178,13 +178,73 @@ numbers! {
     UInt8Type => U8, UInt16Type => U16, UInt32Type => U32, UInt64Type => U64, Int32Type => I32
 }
 
+/// Numbers that are kept in a narrower type as long as all of a batch fit it.
+struct Narrow<N, W> {
+    narrow: Vec<N>,
+    /// All values, once there is one that does not fit.
+    wide: Option<Vec<W>>,
+    known: Known,
+}
+
+impl<N: Copy + Default, W: Copy + Default + PartialEq> Narrow<N, W> {
+    fn with_capacity(rows: usize) -> Self {
+        Self {
+            narrow: Vec::with_capacity(rows),
+            wide: None,
+            known: Known::default(),
+        }
+    }
+
+    /// Appends the values of some rows, which `cut` makes narrower and `widen` wide again.
+    #[inline]
+    fn extend<R>(
+        &mut self,
+        rows: &[R],
+        value: impl Fn(&R) -> Option<W>,
+        cut: impl Fn(W) -> N,
+        widen: impl Fn(N) -> W,
+    ) {
+        let before = self.wide.as_ref().map_or(self.narrow.len(), Vec::len);
+        let (mut null, mut fit) = (false, true);
+        if self.wide.is_none() {
+            self.narrow.extend(rows.iter().map(|row| {
+                let value = value(row);
+                null |= value.is_none();
+                value.map_or(N::default(), |value| {
+                    let narrow = cut(value);
+                    fit &= widen(narrow) == value;
+                    narrow
+                })
+            }));
+            if !fit {
+                self.widen(before, widen);
+            }
+        }
+        if let Some(wide) = &mut self.wide {
+            wide.extend(rows.iter().map(|row| {
+                let value = value(row);
+                null |= value.is_none();
+                value.unwrap_or_default()
+            }));
+        }
+        let known = rows.iter().map(|row| value(row).is_some());
+        self.known.extend(before, null, known);
+    }
+
+    /// Goes on in the wider type after the first `rows`.
+    #[cold]
+    fn widen(&mut self, rows: usize, widen: impl Fn(N) -> W) {
+        let narrow = std::mem::take(&mut self.narrow);
+        let mut wide = Vec::with_capacity(narrow.capacity());
+        wide.extend(narrow.iter().take(rows).map(|value| widen(*value)));
+        self.wide = Some(wide);
+    }
+}
+
 /// Numbers of tasks: few traces have more than 16 bits hold, and the column is one of `UInt16` then.
 pub(super) struct Task {
     name: &'static str,
-    narrow: Vec<u16>,
-    /// All values, once there is one that does not fit.
-    wide: Option<Vec<u32>>,
-    known: Known,
+    numbers: Narrow<u16, u32>,
 }
 
 impl Task {
@@ -193,30 +253,9 @@ impl Task {
     where
         V: Into<Option<u32>>,
     {
-        let before = self.wide.as_ref().map_or(self.narrow.len(), Vec::len);
-        let mut null = false;
-        if self.wide.is_none() {
-            let mut bits = 0;
-            self.narrow.extend(rows.iter().map(|row| {
-                let value = value(row).into();
-                null |= value.is_none();
-                let value = value.unwrap_or_default();
-                bits |= value;
-                value as u16
-            }));
-            if u16::try_from(bits).is_err() {
-                self.wide = Some(widened(&mut self.narrow, before, u32::from));
-            }
-        }
-        if let Some(wide) = &mut self.wide {
-            wide.extend(rows.iter().map(|row| {
-                let value = value(row).into();
-                null |= value.is_none();
-                value.unwrap_or_default()
-            }));
-        }
-        let known = rows.iter().map(|row| value(row).into().is_some());
-        self.known.extend(before, null, known);
+        let value = |row: &R| value(row).into();
+        self.numbers
+            .extend(rows, value, |task| task as u16, u32::from);
     }
 }
 
@@ -226,27 +265,21 @@ impl Build for Task {
     fn new(name: &'static str, capacity: usize) -> Self {
         Self {
             name,
-            narrow: Vec::with_capacity(capacity),
-            wide: None,
-            known: Known::default(),
+            numbers: Narrow::with_capacity(capacity),
         }
     }
 
     fn finish(self) -> Built {
-        match self.wide {
-            Some(wide) => built::<UInt32Type>(self.name, wide, &self.known, 0),
-            None => built::<UInt16Type>(self.name, self.narrow, &self.known, 0),
+        let Narrow {
+            narrow,
+            wide,
+            known,
+        } = self.numbers;
+        match wide {
+            Some(wide) => built::<UInt32Type>(self.name, wide, &known, 0),
+            None => built::<UInt16Type>(self.name, narrow, &known, 0),
         }
     }
-}
-
-/// Goes on in a wider type after the first `rows`.
-#[cold]
-fn widened<N: Copy, W>(narrow: &mut Vec<N>, rows: usize, widen: impl Fn(N) -> W) -> Vec<W> {
-    let narrow = std::mem::take(narrow);
-    let mut wide = Vec::with_capacity(narrow.capacity());
-    wide.extend(narrow.iter().take(rows).map(|value| widen(*value)));
-    wide
 }
 
 /// Durations, or stamps if `FROM_FIRST`: these are counted from a little before the first. Most fit 32 bits for all of a
@@ -254,10 +287,7 @@ fn widened<N: Copy, W>(narrow: &mut Vec<N>, rows: usize, widen: impl Fn(N) -> W)
 pub(super) struct Times<const FROM_FIRST: bool> {
     name: &'static str,
     base: Option<i64>,
-    narrow: Vec<u32>,
-    /// All values, once there is one that does not fit.
-    wide: Option<Vec<i64>>,
-    known: Known,
+    times: Narrow<u32, i64>,
 }
 
 /// Durations, and counts like them.
@@ -276,38 +306,16 @@ impl<const FROM_FIRST: bool> Times<FROM_FIRST> {
     where
         V: Into<Option<i64>>,
     {
-        let before = self.wide.as_ref().map_or(self.narrow.len(), Vec::len);
-        let mut null = false;
+        let value = |row: &R| value(row).into();
         if FROM_FIRST && self.base.is_none() {
-            let first = rows.iter().find_map(|row| value(row).into());
+            let first: Option<i64> = rows.iter().find_map(value);
             self.base = first.map(|first| first.saturating_sub(BEFORE_FIRST));
         }
+        // What wraps wraps back.
         let base = self.base.unwrap_or(0);
-        if self.wide.is_none() {
-            // Any bit above the 32 is kept in this, the sign's too.
-            let mut bits = 0;
-            self.narrow.extend(rows.iter().map(|row| {
-                let value = value(row).into();
-                null |= value.is_none();
-                // It wraps back as it wrapped.
-                let value = value.map_or(0, |value| value.wrapping_sub(base));
-                bits |= value;
-                value as u32
-            }));
-            if u32::try_from(bits).is_err() {
-                let widen = |value| base.wrapping_add(i64::from(value));
-                self.wide = Some(widened(&mut self.narrow, before, widen));
-            }
-        }
-        if let Some(wide) = &mut self.wide {
-            wide.extend(rows.iter().map(|row| {
-                let value = value(row).into();
-                null |= value.is_none();
-                value.unwrap_or_default()
-            }));
-        }
-        let known = rows.iter().map(|row| value(row).into().is_some());
-        self.known.extend(before, null, known);
+        let cut = |ns: i64| ns.wrapping_sub(base) as u32;
+        let widen = |narrow| base.wrapping_add(i64::from(narrow));
+        self.times.extend(rows, value, cut, widen);
     }
 }
 
@@ -318,19 +326,19 @@ impl<const FROM_FIRST: bool> Build for Times<FROM_FIRST> {
         Self {
             name,
             base: None,
-            narrow: Vec::with_capacity(capacity),
-            wide: None,
-            known: Known::default(),
+            times: Narrow::with_capacity(capacity),
         }
     }
 
     fn finish(self) -> Built {
-        match self.wide {
-            Some(wide) => built::<Int64Type>(self.name, wide, &self.known, 0),
-            None => {
-                let base = self.base.unwrap_or(0);
-                built::<UInt32Type>(self.name, self.narrow, &self.known, base)
-            }
+        let Narrow {
+            narrow,
+            wide,
+            known,
+        } = self.times;
+        match wide {
+            Some(wide) => built::<Int64Type>(self.name, wide, &known, 0),
+            None => built::<UInt32Type>(self.name, narrow, &known, self.base.unwrap_or(0)),
         }
     }
 }
