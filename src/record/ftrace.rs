@@ -71,6 +71,12 @@ impl Prepared {
         }
         // Lost events then leave their number in the next page; refused ones would leave no trace.
         instance.write("options/overwrite", "1")?;
+        // What the workload writes to the top level's trace_marker is wanted here, too: it may mark its units of work.
+        // Since 6.16 (7b382efd5e8a).
+        let copies_markers = instance.path("options/copy_trace_marker").exists();
+        if copies_markers {
+            instance.write("options/copy_trace_marker", "1")?;
+        }
         instance.write("tracing_cpumask", &mask(&plan.cpus))?;
         let mut description = Description::read(tracefs, &plan.events)?;
         description.clock = plan.clock.clone();

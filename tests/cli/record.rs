@@ -177,6 +177,23 @@ fn the_machine_and_the_command_travel_with_the_trace() {
     }
 }
 
+/// A workload marks its units at the top level, as programs do that know nothing of instances.
+#[test]
+fn the_markers_of_a_workload_are_recorded() {
+    let Some(folder) = can_record() else { return };
+    if !Path::new("/sys/kernel/tracing/options/copy_trace_marker").exists() {
+        return eprintln!("this kernel (before 6.16) copies no markers into instances: not tested");
+    }
+    let file = folder.path().join("trace.dat");
+    let mark = "m=/sys/kernel/tracing/trace_marker; echo lab start >$m; sleep 0.05; \
+                echo lab unit 7 >$m; sleep 0.05; echo lab end >$m";
+    recorded("ftrace", &file, &["--", "sh", "-c", mark]);
+    let report = ["analyze", "--json", "-q", "--work", "marker:lab"];
+    let report = report.map(OsStr::new).into_iter().chain([file.as_os_str()]);
+    let report = json(&report.collect::<Vec<_>>());
+    assert_eq!(report["throughput"]["units"], 7, "{}", report["throughput"]);
+}
+
 #[test]
 fn a_commands_end_is_passed_on() {
     let Some(folder) = can_record() else { return };

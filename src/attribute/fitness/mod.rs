@@ -107,8 +107,9 @@ fn missed_idle(on: &Evidence, coverage: f64, ledger: &Ledger, scope: &Scope) -> 
     let mut judged = rules::missed_idle(on);
     if judged.word == Word::Partly && matches!(on.llcs, Llcs::Unknown(_)) {
         let ns = of_reading(&ledger.waiting_ns, scope.ranking());
+        let percent = ns as f64 * 100.0 / ledger.total_ns.max(1) as f64;
         judged.why = format!(
-            "without a topology it is known that {ns} ns of CPU time were idle while a task waited, not whether near it"
+            "without a topology it is known that {percent:.2} % of the CPU time went by idle while a task waited, not whether near it"
         );
     }
     covered(judged, coverage)
