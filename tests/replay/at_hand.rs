@@ -8,6 +8,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use ttwu::pipeline::{RunOptions, TimePoint};
+use ttwu::replay::units::Work;
 
 use super::support::{report, root};
 
@@ -107,5 +108,41 @@ fn a_saturated_machine_misses_no_idle_cpu() {
         let missed: f64 = missed.iter().map(share).sum();
         println!("{reading}: {missed} of waits missed an idle CPU");
         assert!(missed < 0.001, "{reading}: {missed}");
+    }
+}
+
+/// Units and units per second are what the workload printed, in every mode. Kernels before 6.16 copy no markers into the
+/// recorder's buffer.
+#[test]
+#[ignore = "records on this machine"]
+fn units_are_what_the_workload_printed() {
+    if !Path::new("/sys/kernel/tracing/options/copy_trace_marker").exists() {
+        return eprintln!("this kernel copies no markers into instances: not tested");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let wakelab = wakelab(folder.path());
+    let options = RunOptions {
+        work: Some(Work::Marker("wakelab".to_owned())),
+        ..live()
+    };
+    for (mode, more) in [
+        ("pair", None),
+        ("stack", Some("0")),
+        ("stream", None),
+        ("udp", None),
+        ("fanout", Some("4")),
+    ] {
+        let file = folder.path().join(mode);
+        let mut command = vec![wakelab.to_str().unwrap(), mode, "2000", "100000"];
+        command.extend(more);
+        let text = record(&file, "ftrace", &command);
+        let throughput = &report(&file, &options)["throughput"];
+        let rate = throughput["per_second"].as_f64().unwrap() / printed(&text, "rate");
+        println!(
+            "{mode}: {} units, rate {rate:.5} of what was printed",
+            throughput["units"]
+        );
+        assert_eq!(throughput["units"].as_f64(), Some(printed(&text, "msgs")));
+        assert!((0.99..=1.01).contains(&rate), "{mode}: {rate}");
     }
 }

@@ -123,9 +123,28 @@ fn counters_of_a_run_are_those_of_its_slices() {
     }
 }
 
-/// A task that is woken before it is off its CPU: its run is what comes after.
+/// The second waking finds the task on its CPU, where it goes on: what it ran is the first one's, 120 to 520 and 600 to 650.
 #[test]
 fn a_run_begins_with_its_own_waking() {
+    let text = "
+        100  0   10   waking 20 prev=2
+        110  0   10   wakeup 20 to=2
+        120  2   0    switch 0:R 20
+        500  0   10   waking 20 prev=2
+        510  0   10   wakeup 20 to=2
+        520  2   20   switch 20:R 30
+        600  2   30   switch 30:S 20
+        650  2   20   switch 20:S 0
+    ";
+    let (rows, _) = Script::new(TOPOLOGY, text).run();
+    assert_eq!(rows.woken_at(100).wakee_run_ns, Some(450));
+    assert_eq!(rows.woken_at(500).wakee_run_ns, None);
+}
+
+/// Where the events contradict each other, as a task's that left its CPU for the idle task while it was runnable, no run is
+/// guessed beyond what followed.
+#[test]
+fn a_run_amid_contradictions_is_not_guessed() {
     let text = "
         100  0   10   waking 20 prev=2
         110  0   10   wakeup 20 to=2
