@@ -377,9 +377,12 @@ impl Told<'_> {
                 Some(ns) => duration(ns),
             }
         });
-        let woken = match self.0.get("waker") {
-            Some(_) => format!(", woken by {}", self.text("waker")),
-            None => String::new(),
+        let woken = match (self.text("origin").as_str(), self.0.get("waker")) {
+            ("preempted", _) => ", preempted".to_owned(),
+            ("balanced", _) => ", moved there while runnable".to_owned(),
+            ("new", _) => ", new".to_owned(),
+            (_, Some(_)) => format!(", woken by {}", self.text("waker")),
+            (_, None) => String::new(),
         };
         let idle = self.both("idle_cpus_seen", "idle_cpus_any", Self::text);
         format!(
