@@ -33,6 +33,7 @@ mod quantiles;
 mod recorder_tests;
 mod resample;
 mod scope;
+mod sets;
 mod stack_spread;
 mod tasks;
 #[cfg(test)]

@@ -80,11 +80,10 @@ struct Window {
 fn by_segments(scope: &Scope, span: &Span, rows: usize) -> PolarsResult<PathFacts> {
     let tasks = scope.tables().rows(Table::Tasks);
     let gaps = gaps::gaps(scope)?;
-    let groups = Groups::read(scope, tasks)?;
-    let group = span.last_task.and_then(|task| groups.of(task));
-    let workload = |task: u32| {
-        !scope.leaves_out(task) && group.is_none_or(|group| groups.of(task) == Some(group))
-    };
+    let groups = Groups::read(scope)?;
+    let group = span.last_task.map(|task| groups.of(task));
+    let workload =
+        |task: u32| !scope.leaves_out(task) && group.is_none_or(|group| groups.of(task) == group);
     let mut tally = Tally::new(&gaps, scope.top);
     let mut cursor = Cursor::new(span.start_ns, span.end_ns, span.last_task);
     let mut windows = windows(span);

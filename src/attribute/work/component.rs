@@ -15,6 +15,7 @@ use super::{Done, LOST, Span, lost_within, most_first};
 use crate::attribute::answer::Known;
 use crate::attribute::blocks::{Block, NO_NUMBER, NO_TIME};
 use crate::attribute::scope::{Scope, members};
+use crate::attribute::sets::Sets;
 use crate::replay::words::Waker;
 use crate::tables::Table;
 
@@ -160,7 +161,8 @@ fn busiest(scope: &Scope) -> PolarsResult<Component> {
     tie(&wakings, &mut sets);
     let mut components: BTreeMap<u32, Component> = BTreeMap::new();
     for ((waker, wakee), woken) in &wakings {
-        if let Some(set) = sets.common(*waker, *wakee) {
+        let set = sets.of(*waker).filter(|set| sets.of(*wakee) == Some(*set));
+        if let Some(set) = set {
             components
                 .entry(set)
                 .or_default()
@@ -224,44 +226,6 @@ impl Component {
             .into_iter()
             .map(|(task, _)| task)
             .collect()
-    }
-}
-
-/// Disjoint sets of tasks. A task in none is alone.
-#[derive(Debug, Default)]
-struct Sets {
-    /// Of each task another of its set, with a lower number; of the lowest itself.
-    towards: FxHashMap<u32, u32>,
-}
-
-impl Sets {
-    /// The lowest task of a task's set.
-    fn lowest(&mut self, task: u32) -> Option<u32> {
-        let mut at = task;
-        let mut next = *self.towards.get(&at)?;
-        while next != at {
-            // Halves the way for the next who asks.
-            let beyond = self.towards.get(&next).copied().unwrap_or(next);
-            self.towards.insert(at, beyond);
-            at = next;
-            next = beyond;
-        }
-        Some(at)
-    }
-
-    fn unite(&mut self, a: u32, b: u32) {
-        for task in [a, b] {
-            self.towards.entry(task).or_insert(task);
-        }
-        if let (Some(a), Some(b)) = (self.lowest(a), self.lowest(b)) {
-            self.towards.insert(a.max(b), a.min(b));
-        }
-    }
-
-    /// The set that both are in.
-    fn common(&mut self, a: u32, b: u32) -> Option<u32> {
-        let set = self.lowest(a)?;
-        (self.lowest(b) == Some(set)).then_some(set)
     }
 }
 
