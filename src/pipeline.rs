@@ -309,7 +309,7 @@ fn configure(
         record,
         machine,
         model: &model,
-        ticks: survey.ticks.rate(),
+        ticks: &survey.ticks,
         start_ns,
         forks_recorded: trace
             .types()

@@ -3,6 +3,7 @@
 use super::scope::{Facts, Scope};
 use super::{AnswerError, Selection, answer::Answer, answer_within};
 use crate::replay::cpuset::CpuMap;
+use crate::replay::flips::ticks::Ticks;
 use crate::replay::flips::{Setup, SetupInput};
 use crate::replay::ledger::Window;
 use crate::replay::model::KernelModel;
@@ -306,7 +307,7 @@ fn config(types: &[EventType], survey: &Survey, machine: &Machine) -> Config {
             record: &MachineRecord::default(),
             machine,
             model: &model(types),
-            ticks: None,
+            ticks: &Ticks::default(),
             start_ns: 0,
             forks_recorded: true,
         }),

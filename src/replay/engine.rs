@@ -192,6 +192,9 @@ impl<'a, S: Sink> Replay<'a, S> {
         self.now = ts;
         self.settle_late_waits();
         self.first_sight(cpu, step);
+        if step.recorded {
+            self.seen_alive(cpu);
+        }
         match &step.kind {
             Kind::Switch(switch) => self.switch(cpu, step, switch),
             Kind::Waking(woken) => {

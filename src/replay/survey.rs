@@ -401,6 +401,9 @@ impl Part {
             } => {
                 self.name(*target_cpu);
                 let by_task = !event.flags.hardirq() && !event.flags.softirq();
+                if event.flags.softirq() && !event.flags.hardirq() {
+                    self.survey.ticks.see_soft(event.ts);
+                }
                 // A balancer wakes the stopper of another CPU.
                 if let Some(stopper) = *stopper
                     && by_task

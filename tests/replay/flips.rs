@@ -28,10 +28,9 @@ fn script(text: &str) -> Script {
 fn woken(ms: i64, waker: &str, wakee: i32, flips: Option<u32>) -> String {
     let (at, pid) = (ms * MS, waker.split('/').next().unwrap());
     let probe = flips.map_or(String::new(), |flips| {
+        // At once, so that there is no doubt of when the kernel looked at its ticks.
         format!(
-            "{} 0 {waker} sel {wakee} prev=1 nr=4 flags=8 flips={flips}\n{} 0 {waker} selret 0\n",
-            at + 1,
-            at + 2
+            "{at} 0 {waker} sel {wakee} prev=1 nr=4 flags=8 flips={flips}\n{at} 0 {waker} selret 0\n"
         )
     });
     format!(
@@ -86,6 +85,82 @@ fn halving_by_hand() {
     let check = |row: &FlipRow| (row.probe_inside, row.probe_narrow, row.free_inside);
     assert_eq!(check(at(&rows, 300)), (Some(true), Some(false), Some(true)));
     assert_eq!(check(at(&rows, 100)), (None, None, None));
+}
+
+/// As above, but the kernel looks at its ticks at some time from 200 ms, when the wakeup begins, to 210 ms, when its CPU has
+/// been chosen. 5 is shown, so it decayed then. At 1,205 ms a second may have passed since, and at 1,213 no more than 1,017
+/// ms and no less than 1,003: 5 + 1, or 5 / 2 + 1. At 1,214 it must have.
+#[test]
+fn ticks_are_looked_at_before_the_cpu_is_chosen() {
+    let begun = |wakee: i32, at: [i64; 4]| {
+        let [waking, sel, selret, wakeup] = at.map(|ms| ms * MS);
+        format!(
+            "{waking} 0 10 waking {wakee} prev=1\n{sel} 0 10 sel {wakee} prev=1 nr=4 flags=8 flips=0\n{selret} 0 10 selret 0\n{wakeup} 0 10 wakeup {wakee} to=0\n"
+        )
+    };
+    let at_last = |ms: i64| {
+        let text = [
+            woken(100, "40", 10, Some(8)),
+            begun(30, [200, 204, 210, 211]),
+            woken(300, "40", 10, Some(5)),
+            woken(ms, "10", 31, Some(0)),
+        ];
+        at(&script(&text.concat()).run().0, ms).waker_flips
+    };
+    assert_eq!(at_last(1_200), span(6, 6));
+    assert_eq!(at_last(1_205), span(3, 6));
+    assert_eq!(at_last(1_213), span(3, 6));
+    assert_eq!(at_last(1_214), span(3, 3));
+}
+
+/// In a guest the CPU that counts ticks may not have run since its last event, if it has a task. Decayed at 200 ms, a
+/// counter is halved for certain at 1,204 ms if all others are idle. CPU 1 has been silent since 1,180 ms: then up to 1,230
+/// it may not be, and after 1,360 it is, as ticks are at most 150 ms late.
+#[test]
+fn a_silent_cpu_of_a_guest_may_owe_ticks() {
+    let at_last = |current: i32, ms: i64| {
+        let text = [
+            "1 1 0 other\n1 2 0 other\n1 3 0 other\n".to_owned(),
+            woken(100, "40", 10, Some(8)),
+            woken(200, "10", 30, Some(0)),
+            woken(300, "40", 10, Some(5)),
+            format!("{} 1 0 switch 0:R {current}\n", 1_180 * MS),
+            woken(ms, "10", 31, Some(0)),
+        ];
+        let guest = Script {
+            record: MachineRecord::parse(["ttwu machine hz 250", "ttwu machine hypervisor kvm"]),
+            ..script(&text.concat())
+        };
+        at(&guest.run().0, ms).waker_flips
+    };
+    assert_eq!(at_last(0, 1_204), span(3, 3));
+    assert_eq!(at_last(50, 1_204), span(3, 6));
+    assert_eq!(at_last(50, 1_230), span(3, 6));
+    assert_eq!(at_last(50, 1_360), span(3, 3));
+}
+
+/// Pid 11 has its parent's 8 flips and the tick of their last decay. Both wake others at about 500 ms, and may decay then: 4,
+/// or 8, and perhaps a flip. That 10 did not is shown at 510 ms: so 11 did not either, which is seen at 520 ms.
+#[test]
+fn relatives_decayed_last_at_the_same_tick() {
+    let narrow = |fork: &str| {
+        let text = [
+            woken(100, "40", 10, Some(8)),
+            format!("{} 0 10 {fork}\n", 150 * MS),
+            woken(160, "40", 11, Some(8)),
+            woken(499, "11", 30, Some(0)),
+            woken(500, "10", 30, Some(0)),
+            woken(510, "40", 10, Some(9)),
+            woken(520, "40", 11, Some(9)),
+        ];
+        let (rows, _) = script(&text.concat()).run();
+        assert_eq!(at(&rows, 499).waker_flips, span(4, 9));
+        let row = at(&rows, 520);
+        (row.probe_inside, row.probe_narrow)
+    };
+    assert_eq!(narrow("fork 11"), (Some(true), Some(true)));
+    assert_eq!(narrow("other"), (Some(true), Some(false)));
+    assert_eq!(narrow("fork 12"), (Some(true), Some(false)));
 }
 
 /// Two CPUs in the LLC. Pid 10 has 8 flips at 100 ms. At 200 ms it wakes one with 2 flips: with 4 to 9 flips that is wide
@@ -520,6 +595,10 @@ fn the_kernels_own_counters_are_inside() {
             count(&late),
         ];
         let late_narrow = count(&|row| late(row) && row.probe_narrow == Some(true));
+        // Two traces last two seconds, in the first of which nothing tells when counters last decayed but the ticks at which
+        // they did not. Were all ticks known to the instant, `fanout` would come to 0.897.
+        let least = if found[0] < 1_000 { 0.85 } else { 0.88 };
+        assert!(share(found[3], found[0]) >= least, "{name}: {found:?}");
         eprintln!("{name}: {found:?}, {late_narrow} narrow after the first second");
         assert_eq!(found[0], found[1], "{name}");
         assert!(share(found[2], found[0]) >= 0.995, "{name}: {found:?}");
@@ -530,8 +609,7 @@ fn the_kernels_own_counters_are_inside() {
         all.iter_mut().zip(found).for_each(|(all, n)| *all += n);
     }
     assert!(all[0] > 5_000, "{all:?}");
-    // The two traces that count most last two seconds, in the first of which nothing tells when counters last decayed.
-    assert!(share(all[3], all[0]) >= 0.85, "{all:?}");
+    assert!(share(all[3], all[0]) >= 0.9, "{all:?}");
 }
 
 /// After the warm-up most decisions are made, and none of them contradicts what the kernel did.
@@ -541,8 +619,19 @@ fn decisions_agree_with_what_was_pulled() {
     for (name, run) in probed() {
         let rows = || run.rows.flips.iter().filter(|row| row.sure);
         let count = |decision| rows().filter(|row| row.kernel == Some(decision)).count();
-        made += count(Decision::Wide) + count(Decision::Affine);
-        open += count(Decision::Undecided);
+        let here = [
+            count(Decision::Wide) + count(Decision::Affine),
+            count(Decision::Undecided),
+        ];
+        // Where 16 CPUs share two, that which counts the ticks may not have run for up to 150 ms at any time, and about a
+        // tenth of the wakers have just been due then.
+        let least = if name == "messaging-numa" { 0.6 } else { 0.9 };
+        assert!(
+            share(here[0], here[0] + here[1]) >= least,
+            "{name}: {here:?}"
+        );
+        made += here[0];
+        open += here[1];
         for row in rows().filter(|row| row.pulled == Some(true)) {
             assert_ne!(row.kernel, Some(Decision::Wide), "{name}: {row:?}");
             affine += usize::from(row.kernel == Some(Decision::Affine));

@@ -15,6 +15,8 @@ use crate::tables::{Budget, Builders, TableSet};
 fn wake() -> FlipWake {
     FlipWake {
         waking_ns: 500,
+        chosen_ns: 500,
+        late_ns: 0,
         waker: Charged::Task(TaskId(0)),
         wakee: TaskId(1),
         waker_cpu: 0,

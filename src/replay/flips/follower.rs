@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::clock::Clock;
 use super::rule::Span;
 use super::setup::Setup;
 use super::track::{Decay, Flip, Likeness, Track, Wake};
@@ -32,6 +33,8 @@ struct State {
     /// When it last woke another, and whether it did so itself, not an interrupt in its name.
     woke_ns: i64,
     woke_in_task: bool,
+    /// The latest tick that may have been the last then.
+    woke_tick: i64,
     /// A probe has shown its flips since.
     shown: bool,
     /// *zero* and *halve*, and *loop*. They take in every value that probes show.
@@ -49,6 +52,7 @@ impl State {
             last: [ANYONE; 2],
             woke_ns: i64::MIN,
             woke_in_task: true,
+            woke_tick: i64::MIN,
             shown: false,
             both: Track::unknown([Decay::Zero, Decay::Halve], since),
             looped: Track::unknown([Decay::Loop], since),
@@ -91,12 +95,12 @@ impl State {
         self.free = Some(free);
     }
 
-    /// The kernel's own counter has this value.
-    fn take_in(&mut self, value: u32, likeness: &[Likeness; 3]) {
+    /// The kernel's own counter has this value. False if that is against all that was thought.
+    fn take_in(&mut self, value: u32, likeness: &[Likeness; 3]) -> bool {
         self.shown = true;
         let [zero, halve, looped] = *likeness;
-        self.both.observe(value, [zero, halve]);
-        self.looped.observe(value, [looped]);
+        let right = self.both.observe(value, [zero, halve]);
+        self.looped.observe(value, [looped]) && right
     }
 
     /// Whether it woke another so short a time before `now` that a fork which ends then may have begun before.
@@ -140,22 +144,89 @@ struct Check {
     free_inside: Option<bool>,
 }
 
+/// What is known of all tasks.
+#[derive(Debug, Clone, PartialEq)]
+struct States {
+    tasks: Vec<State>,
+    /// Idle tasks, by dense number of their CPU.
+    idle: Vec<State>,
+    /// Stands for a task that no event has introduced.
+    nobody: Box<State>,
+    epoch: u32,
+    /// The latest instant up to which events were missing; the trace's start if none were.
+    since: i64,
+    /// Whether new tasks are announced.
+    forks: bool,
+}
+
+impl States {
+    fn new(epoch: u32, setup: Option<&Setup>) -> Self {
+        let since = setup.map_or(i64::MIN, |setup| setup.start_ns);
+        Self {
+            tasks: Vec::new(),
+            idle: setup.map_or(Vec::new(), |setup| {
+                vec![State::unknown(epoch, since); setup.factors.len()]
+            }),
+            nobody: Box::new(State::unknown(epoch, since)),
+            epoch,
+            since,
+            forks: setup.is_some_and(|setup| setup.forks_recorded),
+        }
+    }
+
+    /// A task's state, as it is after the last loss. A task that is first met at `now` was not seen to wake before.
+    #[inline]
+    fn task(&mut self, task: TaskId, now: i64) -> Option<&mut State> {
+        let place = task.0 as usize;
+        if self
+            .tasks
+            .get(place)
+            .is_none_or(|state| state.epoch != self.epoch)
+        {
+            self.meet(place, now);
+        }
+        self.tasks.get_mut(place)
+    }
+
+    #[cold]
+    fn meet(&mut self, place: usize, now: i64) {
+        if place >= self.tasks.len() {
+            // Epoch 0: what was never met is void.
+            let void = State::unknown(0, i64::MIN);
+            self.tasks.resize(place + 1, void);
+        }
+        // Without fork events it may be a child whose counters are its parent's, however fresh those are.
+        let since = if self.forks { self.since } else { now };
+        if let Some(state) = self.tasks.get_mut(place) {
+            *state = State::unknown(self.epoch, since);
+        }
+    }
+
+    /// Whom a wakeup is charged to.
+    #[inline]
+    fn charged(&mut self, whom: Charged, now: i64) -> Option<&mut State> {
+        let unknown = match whom {
+            Charged::Task(task) => return self.task(task, now),
+            Charged::Idle(cpu) if cpu < self.idle.len() => return self.idle.get_mut(cpu),
+            Charged::Idle(_) | Charged::Unknown => State::unknown(self.epoch, now),
+        };
+        *self.nobody = unknown;
+        Some(&mut self.nobody)
+    }
+}
+
 /// Follows all tasks' flips.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Follower {
     setup: Option<Arc<Setup>>,
-    /// A tick, and by how much it may come late.
-    tick_ns: i64,
+    clock: Clock,
     /// What each decay's counter is to the kernel's.
     likeness: [Likeness; 3],
     kernel: Decay,
-    tasks: Vec<State>,
-    /// Idle tasks, by dense number of their CPU.
-    idle: Vec<State>,
-    epoch: u32,
-    /// The latest instant up to which events were missing; the trace's start if none were.
-    since: i64,
+    known: States,
     recent: Recent,
+    /// By number: since when whoever shares an origin cannot have decayed before. The first stands for none.
+    origins: Vec<i64>,
 }
 
 impl Default for Follower {
@@ -163,14 +234,12 @@ impl Default for Follower {
         let kernel = Decay::Halve;
         Self {
             setup: None,
-            tick_ns: 0,
+            clock: Clock::default(),
             likeness: DECAYS.map(|decay| Likeness::of(decay, kernel)),
             kernel,
-            tasks: Vec::new(),
-            idle: Vec::new(),
-            epoch: 1,
-            since: i64::MIN,
+            known: States::new(1, None),
             recent: Recent::default(),
+            origins: vec![i64::MIN],
         }
     }
 }
@@ -202,91 +271,79 @@ impl Follower {
         let kernel = setup.kernel.decay();
         self.likeness = DECAYS.map(|decay| Likeness::of(decay, kernel));
         self.kernel = kernel;
-        self.tick_ns = setup.tick_ns() + setup.late_ns;
-        // States begin with epoch 0: what was never met is void.
-        self.epoch = 1;
-        self.since = setup.start_ns;
-        self.idle = vec![State::unknown(1, setup.start_ns); setup.factors.len()];
+        self.clock = Clock::new(setup);
+        self.known = States::new(1, Some(setup));
         self.setup = Some(setup.clone());
     }
 
-    /// A task's state, as it is after the last loss. A task that is first met at `now` was not seen to wake before.
-    #[inline]
-    fn task(&mut self, task: TaskId, now: i64) -> Option<&mut State> {
-        let place = task.0 as usize;
-        if place >= self.tasks.len() {
-            let void = State::unknown(0, i64::MIN);
-            self.tasks.resize(place + 1, void);
-        }
-        let (epoch, since) = (self.epoch, self.since);
-        let forks = self
-            .setup
-            .as_ref()
-            .is_some_and(|setup| setup.forks_recorded);
-        let state = self.tasks.get_mut(place)?;
-        if state.epoch != epoch {
-            // Without fork events it may be a child whose counters are its parent's, however fresh those are.
-            *state = State::unknown(epoch, if forks { since } else { now });
-        }
-        Some(state)
-    }
-
     fn fork(&mut self, parent: Option<TaskId>, child: TaskId, now: i64) {
-        let since = self.since;
-        let state = parent.and_then(|parent| self.task(parent, now).cloned());
-        let mut inherited = state.unwrap_or(State::unknown(self.epoch, since));
+        let copied = now.saturating_sub(COPY_NS + self.clock.lag_ns());
+        let mut inherited = match parent.and_then(|parent| self.known.task(parent, now)) {
+            Some(parent) => {
+                leave_origin(parent, copied, &mut self.origins);
+                parent.clone()
+            }
+            None => State::unknown(self.known.epoch, self.known.since),
+        };
         if let Some(parent) = parent.filter(|_| inherited.woke_lately(now)) {
             let flips = self.recent.flips_of(parent, now);
-            inherited.go_back(now.saturating_sub(COPY_NS), flips);
+            inherited.go_back(copied, flips);
         }
-        if let Some(child) = self.task(child, now) {
+        if inherited.both.may_have_decayed_since(copied) {
+            inherited.both.share_nothing();
+        }
+        if let Some(child) = self.known.task(child, now) {
             *child = inherited;
         }
     }
 
     fn forget(&mut self, task: TaskId, now: i64) {
-        let unknown = State::unknown(self.epoch, now);
-        if let Some(state) = self.task(task, now) {
+        let unknown = State::unknown(self.known.epoch, now);
+        if let Some(state) = self.known.task(task, now) {
             *state = unknown;
         }
     }
 
     fn lose(&mut self, cpu: usize, until_ns: i64, elsewhere: &[TaskId]) {
-        let (before, epoch) = (self.epoch, self.epoch.wrapping_add(1).max(1));
-        self.epoch = epoch;
-        self.since = self.since.max(until_ns);
+        let known = &mut self.known;
+        let (before, epoch) = (known.epoch, known.epoch.wrapping_add(1).max(1));
+        known.epoch = epoch;
+        known.since = known.since.max(until_ns);
         for task in elsewhere {
-            let state = self.tasks.get_mut(task.0 as usize);
+            let state = known.tasks.get_mut(task.0 as usize);
             if let Some(state) = state.filter(|state| state.epoch == before) {
                 state.epoch = epoch;
             }
         }
-        if let Some(idle) = self.idle.get_mut(cpu) {
+        if let Some(idle) = known.idle.get_mut(cpu) {
             *idle = State::unknown(0, until_ns);
         }
     }
 
     fn wake(&mut self, wake: &FlipWake) -> Option<FlipRow> {
-        let (now, tick_ns) = (wake.waking_ns, self.tick_ns);
-        let mut unknown = State::unknown(self.epoch, now);
-        let waker = match wake.waker {
-            Charged::Task(task) => self.task(task, now)?,
-            Charged::Idle(cpu) => self.idle.get_mut(cpu).unwrap_or(&mut unknown),
-            Charged::Unknown => &mut unknown,
-        };
+        let (now, clock) = (wake.waking_ns, self.clock);
+        let waker = self.known.charged(wake.waker, now)?;
+        let origin = waker.both.origin() as usize;
         let mut flip = waker.flips_to(wake.wakee.0);
         if !wake.sure && flip == Flip::Yes {
             flip = Flip::Perhaps;
         }
+        let tick = clock.tick(now, wake.chosen_ns, i64::from(wake.late_ns));
         let counted = Wake {
-            now,
+            tick,
             // What decays after a probe is told apart from what did before and passed its test.
-            before: if waker.shown { i64::MAX } else { waker.woke_ns },
-            tick_ns,
+            before: if waker.shown {
+                i64::MAX
+            } else {
+                waker.woke_tick
+            },
+            tick_ns: clock.tick_ns(),
+            inherited_from: self.origins.get(origin).copied().unwrap_or(i64::MIN),
             flip,
             sure: wake.sure,
         };
-        waker.woke_ns = now;
+        waker.woke_ns = wake.chosen_ns;
+        waker.woke_tick = tick.1;
         waker.woke_in_task = wake.in_task;
         waker.shown = false;
         waker.both.wake(counted);
@@ -300,7 +357,7 @@ impl Follower {
             self.recent.note(task, now, wake.in_task);
         }
         let check = self.observe(wake);
-        let of_wakee = Known::of(self.task(wake.wakee, now)?);
+        let of_wakee = Known::of(self.known.task(wake.wakee, now)?);
         self.row(wake, flip, [of_waker, of_wakee], check)
     }
 
@@ -311,9 +368,13 @@ impl Follower {
         };
         let kernel = self.kernel;
         let likeness = self.likeness;
-        let Some(wakee) = self.task(wake.wakee, wake.waking_ns) else {
+        let Some(wakee) = self.known.task(wake.wakee, wake.waking_ns) else {
             return Check::default();
         };
+        let origin = wakee.both.origin() as usize;
+        if let Some(from) = self.origins.get(origin) {
+            wakee.both.hear(*from);
+        }
         let mut check = Check::default();
         if let Some(free) = &wakee.free {
             let followed = wakee.spans()[kernel as usize];
@@ -325,7 +386,16 @@ impl Follower {
         } else {
             wakee.anchor(kernel, value);
         }
-        wakee.take_in(value, &likeness);
+        if !wakee.take_in(value, &likeness) {
+            // Ticks, perhaps, are not where they seemed to be.
+            self.clock.forget_phase();
+        }
+        // That it has not decayed since it was forked is seen of all who have its origin.
+        if let Some(from) = wakee.both.inherited_from()
+            && let Some(origin) = self.origins.get_mut(wakee.both.origin() as usize)
+        {
+            *origin = from.max(*origin);
+        }
         check
     }
 
@@ -334,14 +404,14 @@ impl Follower {
         let (kernel, likeness) = (self.kernel, self.likeness);
         let is_born = parent.is_some();
         // A child's value is that of its parent, unless that has woken another since it was copied.
-        let parent = parent.and_then(|parent| self.task(parent, now));
+        let parent = parent.and_then(|parent| self.known.task(parent, now));
         if let Some(parent) = parent.filter(|parent| !parent.woke_lately(now)) {
             if parent.free.is_none() {
                 parent.anchor(kernel, value);
             }
             parent.take_in(value, &likeness);
         }
-        let Some(state) = self.task(task, now) else {
+        let Some(state) = self.known.task(task, now) else {
             return;
         };
         if state.free.is_none() || is_born {
@@ -402,6 +472,19 @@ impl Follower {
             wakeups: 1,
             in_window: wake.in_window,
         })
+    }
+}
+
+/// Gives a task that forks a number, under which it and its child have the tick of their last decay in common, unless it
+/// has one already.
+fn leave_origin(parent: &mut State, copied: i64, origins: &mut Vec<i64>) {
+    let is_common = parent.both.inherited_from().is_some();
+    if is_common || parent.both.may_have_decayed_since(copied) {
+        return;
+    }
+    if let Ok(number) = u32::try_from(origins.len()) {
+        origins.push(i64::MIN);
+        parent.both.share(number);
     }
 }
 

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use super::{Asked, Charged, FlipStep, FlipWake};
 use crate::replay::cpuset::MaskId;
 use crate::replay::engine::Replay;
+use crate::replay::machine::Current;
 use crate::replay::rows::{Sink, TaskId};
 use crate::replay::steps::{Enqueue, Step, WakeInfo};
 use crate::replay::tasks::TaskState;
@@ -28,6 +29,8 @@ pub(in crate::replay) struct Held {
     /// Since when a CPU's events are missing, by dense number, and of how many CPUs they are.
     dark: Vec<Option<i64>>,
     dark_cpus: usize,
+    /// When a CPU's last event came, by dense number, where ticks may be late.
+    seen: Vec<i64>,
 }
 
 /// What is to become of a step.
@@ -74,6 +77,8 @@ impl<S: Sink> Replay<'_, S> {
         let reaches = |prev| affine.is_none_or(|affine| affine.contains(prev));
         let wake = FlipWake {
             waking_ns: self.now,
+            chosen_ns: info.choice_ns.unwrap_or(self.now).max(self.now),
+            late_ns: self.late_ticks(cpu),
             waker,
             wakee,
             waker_cpu: cpu,
@@ -90,6 +95,31 @@ impl<S: Sink> Replay<'_, S> {
             in_window: self.config.window.contains(self.now),
         };
         self.flips.push(FlipStep::Wake(wake), Fate::Open)
+    }
+
+    /// A CPU runs, as an event of its own shows.
+    #[inline]
+    pub(in crate::replay) fn seen_alive(&mut self, cpu: usize) {
+        if let Some(seen) = self.flips.seen.get_mut(cpu) {
+            *seen = self.now;
+        }
+    }
+
+    /// How late ticks may be counted now. The CPU whose duty that is may be any that runs a task, and may not have run itself,
+    /// the host giving its time to others, for as long as it has been silent. An idle one hands the duty over
+    /// (`tick_nohz_stop_tick`), and counts what it missed when anything wakes it.
+    #[inline]
+    fn late_ticks(&self, cpu: usize) -> u32 {
+        let most = self.config.flips.late_ns;
+        if most == 0 {
+            return 0;
+        }
+        let others = self.cpus.iter().zip(&self.flips.seen).enumerate();
+        let silent = others
+            .filter(|(other, (state, _))| *other != cpu && state.current != Current::Nothing)
+            .map(|(_, (_, seen))| *seen);
+        let since = silent.min().unwrap_or(self.now);
+        u32::try_from(self.now.saturating_sub(since).min(most)).unwrap_or(u32::MAX)
     }
 
     /// `record_wakee` charges `current`, whatever the context.
@@ -265,6 +295,9 @@ impl<S: Sink> Replay<'_, S> {
     pub(in crate::replay) fn begin_in_the_dark(&mut self) {
         let cpus = &self.machine.cpus;
         self.flips.dark = vec![None; cpus.len()];
+        if self.config.flips.late_ns > 0 {
+            self.flips.seen = vec![self.now; cpus.len()];
+        }
         let known: Vec<u32> = self
             .config
             .known_from_start

@@ -4,6 +4,7 @@
 //! The replay sends [`FlipStep`]s in the order of the wakings; a [`Follower`], which may run on another thread, keeps
 //! every task's counters by them and gives a [`FlipRow`](super::rows::FlipRow) for each wakeup that counts.
 
+mod clock;
 mod follower;
 mod hook;
 mod rule;
@@ -69,6 +70,10 @@ pub enum FlipStep {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FlipWake {
     pub waking_ns: i64,
+    /// When its CPU had been chosen: the kernel counted it in between, and looked at the ticks then.
+    pub chosen_ns: i64,
+    /// How late ticks may be counted then.
+    pub late_ns: u32,
     pub waker: Charged,
     pub wakee: TaskId,
     /// Dense number, and id.

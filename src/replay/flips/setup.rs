@@ -1,5 +1,6 @@
 //! What decisions rest on beside the counters: the kernel's policy, the ticks of a second, and the size of LLCs.
 
+use super::ticks::{Phase, Ticks};
 use crate::replay::Machine;
 use crate::replay::cpuset::CpuSet;
 use crate::replay::model::KernelModel;
@@ -8,9 +9,10 @@ use ttwu_parsers::machine_record::{Domain, MachineRecord};
 
 /// Ticks a second where nothing tells.
 const ASSUMED_HZ: u32 = 250;
-/// How late the ticks of a guest may be counted: two tasks of an emulated one, with 16 CPUs on two, agreed that its jiffies
-/// stood still for 100 ms.
-const LATE_NS: i64 = 100_000_000;
+/// How late the ticks of a guest may be counted at most, however long a CPU is silent. In an emulated one, with 16 CPUs on
+/// two, its jiffies stood still for 143 ms, as two tasks agreed, while the CPU that counts them did not run. Another CPU
+/// takes over once it has handled five ticks in vain (`MAX_STALLED_JIFFIES`, since 5.18).
+const LATE_NS: i64 = 150_000_000;
 /// How long a switch may take after its event; the second was seen in an emulated guest.
 const ON_CPU_NS: i64 = 10_000;
 const GUEST_ON_CPU_NS: i64 = 100_000;
@@ -25,7 +27,9 @@ pub struct Setup {
     pub hz: u32,
     /// Where that is from, as a phrase.
     pub hz_source: String,
-    /// How late the count of ticks may be: a guest's stands still while the host runs something else.
+    /// Where ticks are in time, where that is known.
+    pub phase: Option<Phase>,
+    /// How late the count of ticks may be at most: a guest's stands still while the host runs something else.
     pub late_ns: i64,
     /// So long after `sched_switch` a task may still count as on its CPU (`on_cpu` clears a little later), and be put on
     /// that CPU's wake list without a selection.
@@ -46,8 +50,8 @@ pub struct SetupInput<'a> {
     pub record: &'a MachineRecord,
     pub machine: &'a Machine,
     pub model: &'a KernelModel,
-    /// Ticks a second by the spacing of timer interrupts.
-    pub ticks: Option<u32>,
+    /// What is known of ticks by timer interrupts, and by what timers wake.
+    pub ticks: &'a Ticks,
     pub start_ns: i64,
     pub forks_recorded: bool,
 }
@@ -63,6 +67,7 @@ impl Setup {
             kernel: kernel_policy(input.model),
             hz,
             hz_source,
+            phase: input.ticks.phase(hz, input.start_ns),
             late_ns: if is_bare(input.record) { 0 } else { LATE_NS },
             on_cpu_ns: if is_bare(input.record) {
                 ON_CPU_NS
@@ -109,7 +114,7 @@ fn hz(input: &SetupInput) -> (u32, String) {
             "the kernel's configuration in the machine record".to_owned(),
         );
     }
-    match input.ticks {
+    match input.ticks.rate() {
         Some(hz) => (hz, "the spacing of timer interrupts".to_owned()),
         None => (
             ASSUMED_HZ,

@@ -32,10 +32,14 @@ const GUESSES: usize = 8;
 /// One of the things that counters which decay at the same times may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Guess<const N: usize> {
-    /// When they last decayed (`wakee_flip_decay_ts`): from and to, in nanoseconds of the trace.
+    /// The tick of their last decay (`wakee_flip_decay_ts`): from and to, in nanoseconds of the trace.
     ts: (i64, i64),
     flips: [Span; N],
     past: Past,
+    /// They have not decayed since they were last copied: relatives have the tick in common.
+    inherited: bool,
+    /// The latest that the tick which relatives have in common can have been, if this guess is right.
+    origin_to: i64,
 }
 
 /// How counters decayed since the trace began.
@@ -67,7 +71,14 @@ impl<const N: usize> Guess<N> {
             ts: (self.ts.0.min(other.ts.0), self.ts.1.max(other.ts.1)),
             flips: pairs,
             past: self.past.max(other.past),
+            inherited: self.inherited && other.inherited,
+            origin_to: self.origin_to.max(other.origin_to),
         }
+    }
+
+    /// Whether a decay that it holds for true may have been after that.
+    fn decayed_since(&self, since: i64) -> bool {
+        self.past > Past::Never && self.ts.1 >= since
     }
 
     fn width(&self) -> u32 {
@@ -86,12 +97,16 @@ impl<const N: usize> Guess<N> {
     }
 
     /// How much less a merged guess says: values first, then time.
-    fn merging_costs(self, other: Self) -> (u32, i64) {
-        let merged = self.merged(other);
-        let wider = self.width().max(other.width());
-        let [mine, theirs, all] = [self, other, merged].map(|of| of.ts.1.saturating_sub(of.ts.0));
-        let gap = all.saturating_sub(mine).saturating_sub(theirs);
-        (merged.width().saturating_sub(wider), gap)
+    fn merging_costs(&self, other: &Self) -> (u32, i64) {
+        let width = self.width().max(other.width());
+        let pairs = self.flips.iter().zip(&other.flips);
+        let merged = pairs.map(|(mine, theirs)| mine.hull(*theirs).width());
+        let merged = merged.max().unwrap_or(0);
+        let lasting = |(from, to): (i64, i64)| to.saturating_sub(from);
+        let all = (self.ts.0.min(other.ts.0), self.ts.1.max(other.ts.1));
+        let gap = lasting(all).saturating_sub(lasting(self.ts));
+        let gap = gap.saturating_sub(lasting(other.ts));
+        (merged.saturating_sub(width), gap)
     }
 }
 
@@ -148,10 +163,15 @@ pub struct Track<const N: usize> {
     decays: [Decay; N],
     guesses: [Guess<N>; GUESSES],
     len: u8,
+    /// Flips since then that all guesses are yet to be given, least and most: a busy waker's are seldom looked at.
+    added: (u32, u32),
     /// Each was known to within 1 at some time.
     narrow: [bool; N],
     /// The earliest time at which they may have decayed last.
     oldest: i64,
+    /// The number of what it inherited, or left to others: tasks of the same number have decayed last at the same tick, as
+    /// far as their guesses are inherited. 0 stands for none.
+    origin: u32,
 }
 
 /// What a wakeup adds to the flips: nothing, one, or perhaps one.
@@ -175,10 +195,14 @@ impl Flip {
 /// A wakeup, as far as it concerns the waker's counters.
 #[derive(Debug, Clone, Copy)]
 pub struct Wake {
-    pub now: i64,
-    /// The time of the waker's wakeup before.
+    /// The tick at which the count of ticks that it saw began: from and to.
+    pub tick: (i64, i64),
+    /// The latest such tick of the waker's wakeup before.
     pub before: i64,
+    /// How long a tick is.
     pub tick_ns: i64,
+    /// No earlier did anyone of the same origin decay last, if he has not since.
+    pub inherited_from: i64,
     pub flip: Flip,
     /// Whether it counts; if not, the kernel may have passed it over.
     pub sure: bool,
@@ -210,14 +234,18 @@ impl<const N: usize> Track<N> {
             ts: (i64::MIN, since),
             flips: [Span::UNKNOWN; N],
             past: Past::Never,
+            inherited: false,
+            origin_to: i64::MAX,
         };
         Self {
             spans: guess.flips,
             decays,
             guesses: [guess; GUESSES],
             len: 1,
+            added: (0, 0),
             narrow: [false; N],
             oldest: i64::MIN,
+            origin: 0,
         }
     }
 
@@ -227,14 +255,85 @@ impl<const N: usize> Track<N> {
             ts: guess.ts,
             flips: [guess.flips[place]],
             past: guess.past,
+            inherited: guess.inherited,
+            origin_to: guess.origin_to,
         };
         Track {
             spans: [self.spans[place]],
             decays: [self.decays[place]],
             guesses: self.guesses.each_ref().map(one),
             len: self.len,
+            added: self.added,
             narrow: [self.narrow[place]],
             oldest: self.oldest,
+            origin: self.origin,
+        }
+    }
+
+    #[inline]
+    pub fn origin(&self) -> u32 {
+        self.origin
+    }
+
+    /// The earliest tick of the last decay, where that is certainly the one which relatives have too.
+    pub fn inherited_from(&self) -> Option<i64> {
+        let all = self.guesses().iter().all(|guess| guess.inherited);
+        (self.origin > 0 && all).then_some(self.oldest)
+    }
+
+    /// The tick of the last decay is that of all who have this number.
+    pub fn share(&mut self, origin: u32) {
+        self.origin = origin;
+        let guesses = self.guesses.iter_mut().take(usize::from(self.len));
+        guesses.for_each(|guess| {
+            guess.inherited = true;
+            guess.origin_to = guess.ts.1;
+        });
+    }
+
+    /// Who it shares anything with is not known any more.
+    pub fn share_nothing(&mut self) {
+        self.origin = 0;
+        let guesses = self.guesses.iter_mut().take(usize::from(self.len));
+        guesses.for_each(|guess| {
+            guess.inherited = false;
+            guess.origin_to = i64::MAX;
+        });
+    }
+
+    /// Whether they may have decayed since then.
+    pub fn may_have_decayed_since(&self, since: i64) -> bool {
+        let mut guesses = self.guesses().iter();
+        guesses.any(|guess| guess.decayed_since(since))
+    }
+
+    /// What relatives showed: what they have in common did not decay before.
+    #[inline]
+    pub fn hear(&mut self, from: i64) {
+        if self.origin > 0 && (from > self.oldest || self.len > 1) {
+            self.learn_from_relatives(from);
+        }
+    }
+
+    #[inline(never)]
+    fn learn_from_relatives(&mut self, from: i64) {
+        self.settle();
+        let refuted = |guess: &Guess<N>| guess.origin_to < from;
+        let mut kept = 0;
+        for place in 0..usize::from(self.len) {
+            let mut guess = self.guesses[place];
+            if !refuted(&guess) {
+                if guess.inherited {
+                    guess.ts.0 = guess.ts.0.max(from);
+                }
+                self.guesses[kept] = guess;
+                kept += 1;
+            }
+        }
+        // All are refuted if the kernel does otherwise than is thought: then nothing is learnt.
+        if kept > 0 {
+            self.len = kept as u8;
+            self.summarize();
         }
     }
 
@@ -261,18 +360,38 @@ impl<const N: usize> Track<N> {
     #[inline]
     pub fn wake(&mut self, wake: Wake) {
         // Up to a second after they last decayed they never do.
-        if wake.now.saturating_sub(self.oldest) > SECOND {
-            self.decay(wake);
+        if self.is_due(&wake) {
+            self.hear(wake.inherited_from);
+            if self.is_due(&wake) {
+                self.decay(wake);
+            }
         }
         if wake.flip != Flip::No {
             let (least, most) = wake.flip.bounds();
-            let guesses = self.guesses.iter_mut().take(usize::from(self.len));
-            let flips = guesses.flat_map(|guess| &mut guess.flips);
-            flips
-                .chain(&mut self.spans)
-                .for_each(|span| *span = span.plus(least, most));
+            self.added.0 = self.added.0.saturating_add(least);
+            self.added.1 = self.added.1.saturating_add(most);
+            for span in &mut self.spans {
+                *span = span.plus(least, most);
+            }
         }
         self.note_width();
+    }
+
+    /// Gives the guesses the flips that were added.
+    #[inline]
+    fn settle(&mut self) {
+        let (least, most) = std::mem::take(&mut self.added);
+        if most > 0 {
+            let guesses = self.guesses.iter_mut().take(usize::from(self.len));
+            let flips = guesses.flat_map(|guess| &mut guess.flips);
+            flips.for_each(|span| *span = span.plus(least, most));
+        }
+    }
+
+    /// Whether they may decay now.
+    #[inline]
+    fn is_due(&self, wake: &Wake) -> bool {
+        wake.tick.1.saturating_sub(self.oldest) >= SECOND + wake.tick_ns
     }
 
     #[inline]
@@ -283,24 +402,28 @@ impl<const N: usize> Track<N> {
     }
 
     fn decay(&mut self, wake: Wake) {
-        let Wake { now, tick_ns, .. } = wake;
+        self.settle();
         let (mut stalled, mut decayed) = (None, [None; 2]);
         let mut kept = 0;
         for place in 0..usize::from(self.len) {
-            let guess = self.guesses[place];
-            let stays = if now.saturating_sub(guess.ts.0) <= SECOND {
-                Some(guess)
-            } else {
-                let parts = match self.decays.first() {
-                    Some(Decay::Loop) => looped(guess, now, tick_ns),
-                    _ => once(guess, self.decays, now, tick_ns),
-                };
-                stalled = merged(stalled, parts.stalled);
-                for (all, part) in decayed.iter_mut().zip(parts.decayed) {
-                    *all = merged(*all, part);
+            let guess = &self.guesses[place];
+            if passed(guess, &wake).1 < SECOND + wake.tick_ns {
+                if kept < place {
+                    self.guesses[kept] = self.guesses[place];
                 }
-                if wake.sure { parts.stays } else { Some(guess) }
+                kept += 1;
+                continue;
+            }
+            let guess = *guess;
+            let parts = match self.decays.first() {
+                Some(Decay::Loop) => looped(guess, &wake),
+                _ => once(guess, self.decays, &wake),
             };
+            stalled = merged(stalled, parts.stalled);
+            for (all, part) in decayed.iter_mut().zip(parts.decayed) {
+                *all = merged(*all, part);
+            }
+            let stays = if wake.sure { parts.stays } else { Some(guess) };
             if let Some(stays) = stays {
                 self.guesses[kept] = stays;
                 kept += 1;
@@ -340,13 +463,13 @@ impl<const N: usize> Track<N> {
     /// Makes room for one guess more: merges the two that are most alike.
     #[inline(never)]
     fn merge_alike(&mut self, new: Guess<N>) {
-        let mut best = (self.guesses[0].merging_costs(new), 0, GUESSES);
+        let mut best = (self.guesses[0].merging_costs(&new), 0, GUESSES);
         for b in 0..GUESSES {
             for a in 0..b {
-                let costs = self.guesses[a].merging_costs(self.guesses[b]);
+                let costs = self.guesses[a].merging_costs(&self.guesses[b]);
                 best = best.min((costs, a, b));
             }
-            best = best.min((self.guesses[b].merging_costs(new), b, GUESSES));
+            best = best.min((self.guesses[b].merging_costs(&new), b, GUESSES));
         }
         let (_, a, b) = best;
         if b == GUESSES {
@@ -367,18 +490,26 @@ impl<const N: usize> Track<N> {
 
     /// Brings what is said of all guesses in line with them.
     fn summarize(&mut self) {
-        if let [first, rest @ ..] = self.guesses() {
-            let all = rest.iter().copied().fold(*first, Guess::merged);
-            self.spans = all.flips;
-            self.oldest = all.ts.0;
+        let Some(first) = self.guesses().first() else {
+            return;
+        };
+        let (mut spans, mut oldest) = (first.flips, first.ts.0);
+        for guess in self.guesses().iter().skip(1) {
+            oldest = oldest.min(guess.ts.0);
+            for (all, span) in spans.iter_mut().zip(guess.flips) {
+                *all = all.hull(span);
+            }
         }
+        self.spans = spans;
+        self.oldest = oldest;
     }
 
     /// What they may have been at some time since then: up to `flips` flips came later, and what decayed had not yet.
     pub fn go_back(&mut self, since: i64, flips: u32) {
+        self.settle();
         let decays = self.decays;
         for guess in self.guesses.iter_mut().take(usize::from(self.len)) {
-            let decayed = guess.past > Past::Never && guess.ts.1 >= since;
+            let decayed = guess.decayed_since(since);
             if decayed {
                 guess.ts.0 = i64::MIN;
             }
@@ -398,6 +529,7 @@ impl<const N: usize> Track<N> {
     /// The kernel's own counter has this value now. Guesses that this refutes end. False if it refutes all: then only
     /// what equals the kernel's is kept.
     pub fn observe(&mut self, value: u32, likeness: [Likeness; N]) -> bool {
+        self.settle();
         let mut kept: SmallVec<[Guess<N>; GUESSES]> = SmallVec::new();
         for guess in self.guesses() {
             let mut guess = *guess;
@@ -432,12 +564,6 @@ impl<const N: usize> Track<N> {
     }
 }
 
-/// The time by which a counter that is looked at now and does not decay must have done so last: ticks are counted, and
-/// between `HZ` and `HZ + 1` of them it depends on where in a tick both instants were.
-fn not_before(now: i64, tick_ns: i64) -> i64 {
-    now.saturating_sub(SECOND + tick_ns - 1)
-}
-
 fn merged<const N: usize>(one: Option<Guess<N>>, other: Option<Guess<N>>) -> Option<Guess<N>> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.merged(other)),
@@ -445,12 +571,8 @@ fn merged<const N: usize>(one: Option<Guess<N>>, other: Option<Guess<N>>) -> Opt
     }
 }
 
-/// *zero* and *halve*: at most one decay, and the time becomes now.
-fn once<const N: usize>(guess: Guess<N>, decays: [Decay; N], now: i64, tick_ns: i64) -> Parts<N> {
-    let (oldest, youngest) = ages(&guess, now);
-    if oldest <= SECOND {
-        return Parts::staying(Some(guess));
-    }
+/// *zero* and *halve*: at most one decay, and its tick becomes that of the wakeup.
+fn once<const N: usize>(guess: Guess<N>, decays: [Decay; N], wake: &Wake) -> Parts<N> {
     let mut flips = guess.flips;
     for (span, decay) in flips.iter_mut().zip(decays) {
         *span = match decay {
@@ -459,72 +581,96 @@ fn once<const N: usize>(guess: Guess<N>, decays: [Decay; N], now: i64, tick_ns: 
         };
     }
     let decayed = Guess {
-        ts: (now, now),
+        ts: (earliest_decay(&guess, wake), wake.tick.1),
         flips,
         past: guess.past.then(1),
+        inherited: false,
+        origin_to: origin_to(&guess, wake),
     };
     Parts {
         decayed: [Some(decayed), None],
-        ..Parts::staying(staying(guess, youngest, now, tick_ns))
+        ..Parts::staying(staying(guess, wake))
     }
 }
 
-/// The most and the least time that may have passed since the last decay.
-fn ages<const N: usize>(guess: &Guess<N>, now: i64) -> (i64, i64) {
+/// The least and the most time between the last decay's tick and the wakeup's. The truth is a whole number of ticks: one
+/// more than `HZ` of them if it is more than a second.
+fn passed<const N: usize>(guess: &Guess<N>, wake: &Wake) -> (i64, i64) {
     let (from, to) = guess.ts;
-    (now.saturating_sub(from), now.saturating_sub(to))
+    (
+        wake.tick.0.saturating_sub(to),
+        wake.tick.1.saturating_sub(from),
+    )
 }
 
-fn staying<const N: usize>(
-    guess: Guess<N>,
-    youngest: i64,
-    now: i64,
-    tick_ns: i64,
-) -> Option<Guess<N>> {
-    let from = guess.ts.0.max(not_before(now, tick_ns));
-    (youngest < SECOND + tick_ns).then_some(Guess {
+/// A decay comes at the first tick after a second.
+fn earliest_decay<const N: usize>(guess: &Guess<N>, wake: &Wake) -> i64 {
+    later(guess.ts.0, 1)
+        .saturating_add(wake.tick_ns)
+        .max(wake.tick.0)
+        .min(wake.tick.1)
+}
+
+/// What decays had its tick, which relatives may have in common, more than a second before.
+fn origin_to<const N: usize>(guess: &Guess<N>, wake: &Wake) -> i64 {
+    let due = wake.tick.1.saturating_sub(SECOND + wake.tick_ns);
+    match guess.inherited {
+        true => guess.origin_to.min(due),
+        false => guess.origin_to,
+    }
+}
+
+/// What remains if it does not decay: then it last did so no more than a second before.
+fn staying<const N: usize>(guess: Guess<N>, wake: &Wake) -> Option<Guess<N>> {
+    let from = guess.ts.0.max(wake.tick.0.saturating_sub(SECOND));
+    (passed(&guess, wake).0 <= SECOND).then_some(Guess {
         ts: (from, guess.ts.1),
         ..guess
     })
 }
 
 /// *loop*: once for every second, the time moving on with each, as long as there are flips.
-fn looped<const N: usize>(guess: Guess<N>, now: i64, tick_ns: i64) -> Parts<N> {
-    let (oldest, youngest) = ages(&guess, now);
-    let most = seconds(oldest.saturating_sub(1));
+fn looped<const N: usize>(guess: Guess<N>, wake: &Wake) -> Parts<N> {
+    let (shortest, longest) = passed(&guess, wake);
+    let most = seconds(longest.saturating_sub(wake.tick_ns));
     if most == 0 {
         return Parts::staying(Some(guess));
     }
-    let least = seconds(youngest.saturating_sub(tick_ns));
-    let stays = staying(guess, youngest, now, tick_ns).filter(|_| least == 0);
+    let least = seconds(shortest.saturating_sub(1));
+    let stays = staying(guess, wake).filter(|_| least == 0);
     let one = (least <= 1)
-        .then(|| after_seconds(guess, 1, 1, now, tick_ns))
+        .then(|| after_seconds(guess, 1, 1, wake))
         .flatten();
     let more = (most > 1)
-        .then(|| after_seconds(guess, least.max(2), most, now, tick_ns))
+        .then(|| after_seconds(guess, least.max(2), most, wake))
         .flatten();
     let steps = halvings(guess.flips.iter().map(|span| span.lo).min().unwrap_or(0));
     let last = halvings(guess.flips.iter().map(|span| span.hi).max().unwrap_or(0));
+    let (from, to) = wake.tick;
     let stalled = (steps < most).then(|| Guess {
         ts: (
-            later(guess.ts.0, steps).max(now.saturating_sub(LONG_BITS * SECOND + tick_ns)),
-            later(guess.ts.1, most.min(last)).min(now.saturating_sub(SECOND)),
+            later(guess.ts.0, steps).max(from.saturating_sub(LONG_BITS * SECOND)),
+            later(guess.ts.1, most.min(last)).min(to.saturating_sub(SECOND + wake.tick_ns)),
         ),
         flips: [Span::exactly(0); N],
         past: guess.past.then(most),
+        inherited: false,
+        origin_to: origin_to(&guess, wake),
     });
     let cleared = Guess {
-        ts: (now, now),
+        ts: wake.tick,
         flips: [Span::exactly(0); N],
         past: guess.past.then(LONG_BITS),
+        inherited: false,
+        origin_to: origin_to(&guess, wake),
     };
-    if youngest >= LONG_BITS * SECOND + tick_ns {
+    if shortest > LONG_BITS * SECOND {
         return Parts {
             decayed: [None, Some(cleared)],
             ..Parts::staying(None)
         };
     }
-    let may_clear = (oldest > LONG_BITS * SECOND).then_some(cleared);
+    let may_clear = (longest >= LONG_BITS * SECOND + wake.tick_ns).then_some(cleared);
     Parts {
         stalled,
         stays,
@@ -537,19 +683,20 @@ fn after_seconds<const N: usize>(
     guess: Guess<N>,
     least: i64,
     most: i64,
-    now: i64,
-    tick_ns: i64,
+    wake: &Wake,
 ) -> Option<Guess<N>> {
     let enough = guess.flips.iter().any(|span| halvings(span.hi) >= least);
     enough.then(|| Guess {
         ts: (
-            later(guess.ts.0, least).max(not_before(now, tick_ns)),
-            later(guess.ts.1, most).min(now),
+            later(guess.ts.0, least).max(wake.tick.0.saturating_sub(SECOND)),
+            later(guess.ts.1, most).min(wake.tick.1),
         ),
         flips: guess
             .flips
             .map(|span| span.halved(shift(least), shift(most))),
         past: guess.past.then(least),
+        inherited: false,
+        origin_to: origin_to(&guess, wake),
     })
 }
 
@@ -615,11 +762,17 @@ mod tests {
         }
     }
 
+    /// The last tick up to a time, wherever ticks are.
+    fn ticks(now: i64) -> (i64, i64) {
+        (now - TICK + 1, now)
+    }
+
     fn wake(now_ms: i64, flip: Flip) -> Wake {
         Wake {
-            now: now_ms * 1_000_000,
+            tick: ticks(now_ms * 1_000_000),
             before: i64::MAX,
             tick_ns: TICK,
+            inherited_from: i64::MIN,
             flip,
             sure: true,
         }
@@ -629,7 +782,7 @@ mod tests {
     fn exact(decay: Decay, flips: u32) -> Track<1> {
         let mut track = Track::unknown([decay], -3_000_000_000);
         track.observe(flips, [Likeness::Equal]);
-        track.guesses[0].ts = (1_000_000_000, 1_000_000_000);
+        track.guesses[0].ts = ticks(1_000_000_000);
         track.summarize();
         track
     }
@@ -770,7 +923,7 @@ mod tests {
                     (false, true) => Flip::No,
                     _ => Flip::Perhaps,
                 };
-                let wake = Wake { now, before: woke, tick_ns: TICK, flip, sure };
+                let wake = Wake { tick: ticks(now), before: woke, tick_ns: TICK, inherited_from: i64::MIN, flip, sure };
                 both.wake(wake);
                 looped.wake(wake);
                 woke = now;

@@ -150,7 +150,7 @@ impl Script {
             record: &self.record,
             machine: &machine,
             model: &model,
-            ticks: None,
+            ticks: &survey.ticks,
             start_ns,
             forks_recorded: true,
         });
