@@ -91,7 +91,7 @@ pub struct Answer {
     pub cross_llc: Known<CrossLlc>,
     pub migrations: Known<Migrations>,
     pub domains: Known<Domains>,
-    pub flips: Known<Flips>,
+    pub flips: FlipsAndBounces,
     pub ipis: Known<Ipis>,
     pub throughput: Known<Throughput>,
     pub pairs: Vec<PairFacts>,

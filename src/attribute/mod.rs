@@ -49,7 +49,7 @@ mod work;
 
 use polars::prelude::PolarsError;
 
-use self::answer::{Answer, Known, SCHEMA_VERSION};
+use self::answer::{Answer, FlipsAndBounces, Known, SCHEMA_VERSION};
 use self::census::Census;
 pub use self::path::critical_path;
 pub use self::scope::{Facts, Scope};
@@ -148,7 +148,10 @@ fn answer_within(scope: &Scope, selection: &Selection) -> Result<Answer, AnswerE
         cross_llc,
         migrations: migrations::migrations(scope)?,
         domains: domains::domains(scope)?,
-        flips,
+        flips: FlipsAndBounces {
+            decisions: flips,
+            bounces: bounces::bounces(scope)?,
+        },
         ipis: ipis::ipis(scope)?,
         throughput,
         pairs,

@@ -57,7 +57,10 @@ pub fn answer() -> Answer {
         cross_llc: Known::Value(sections::cross_llc()),
         migrations: Known::Value(sections::migrations()),
         domains: Known::Value(sections::domains()),
-        flips: Known::Value(sections::flips()),
+        flips: FlipsAndBounces {
+            decisions: Known::Value(sections::flips()),
+            bounces: Known::Value(sections::bounces()),
+        },
         ipis: Known::Value(sections::ipis()),
         throughput: Known::Value(sections::throughput()),
         pairs: vec![pair("進捗進捗進", "sched-messaging"); 7],

@@ -69,11 +69,10 @@ pub fn migrations() -> Migrations {
         withdrawn: 1_234,
         inferred: 1_234,
         fork_placements: distances(1_234),
-        bounces: Known::Value(bounces()),
     }
 }
 
-fn bounces() -> Bounces {
+pub fn bounces() -> Bounces {
     let pull = || Pull {
         cause: "wakeup",
         by: Known::Value("sched-messaging".to_owned()),
