@@ -12,6 +12,8 @@ mod sides;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use polars::prelude::PolarsResult;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
@@ -20,11 +22,11 @@ use self::confounders::confounders;
 use self::counts::{Count, Counts};
 use self::estimate::{Comparison, cost_of, measure, too_few, totals};
 use self::samples::{Group, Groups, Samples, comparable};
-use self::sides::Cost;
+pub use self::sides::{Cost, side};
 use super::answer::{
     CrossLlc, CrossLlcBases, CrossLlcBasis, Estimate, Known, PairCrossLlc, TaskCrossLlc,
 };
-use super::resample::{Random, Resampled};
+use super::resample::{LEAST_SAMPLES, Random, Resampled};
 use super::scope::Scope;
 
 /// So many groups' resamples are drawn one by one, those with most wakeups; the others' are drawn as one sum, which is
@@ -103,6 +105,19 @@ impl Costs {
         })
     }
 
+    /// What crossing cost in some runs alone: each task's own difference, times its wakeups among these. Their number is
+    /// the second part; wakeups of tasks that have no other side are in neither.
+    pub fn of_runs(&self, cost: Cost, runs: &BTreeMap<u32, u64>) -> (Known<Estimate>, u64) {
+        let found = match &self.known {
+            Ok(measured) => measured.of_runs(cost, runs),
+            Err(reason) => Err((reason.clone(), 0)),
+        };
+        match found {
+            Ok((estimate, compared)) => (Known::Value(estimate), compared),
+            Err((reason, compared)) => (Known::unknown(reason), compared),
+        }
+    }
+
     fn with<T>(&self, of: impl FnOnce(&Measured) -> T) -> Known<T> {
         match &self.known {
             Ok(measured) => Known::Value(of(measured)),
@@ -138,6 +153,49 @@ impl Measured {
                 cold_cache: of_cold_cache,
                 transfer: of_transfer,
             },
+        }
+    }
+
+    fn of_runs(
+        &self,
+        cost: Cost,
+        runs: &BTreeMap<u32, u64>,
+    ) -> Result<(Estimate, u64), (String, u64)> {
+        let groups = match cost {
+            Cost::ColdCache => &self.samples.cold_cache,
+            Cost::Transfer => &self.samples.transfer,
+            Cost::Transit => return Err(("transit is no part of running".to_owned(), 0)),
+        };
+        let all: u64 = runs.values().sum();
+        if all == 0 {
+            let nothing = Estimate {
+                value: 0.0,
+                ci95: [0.0; 2],
+                n: 0,
+            };
+            return Ok((nothing, 0));
+        }
+        let mut compared = 0;
+        let mut comparisons = Vec::new();
+        for (task, wakeups) in runs {
+            let group = groups.get((*task, *task));
+            if let Some(found) = group.and_then(|of| Comparison::of(cost, of, self.counts.by_cpi)) {
+                compared += wakeups;
+                comparisons.push(found.for_wakeups(*wakeups));
+            }
+        }
+        if comparisons.is_empty() {
+            let reason = format!(
+                "not measurable here: {all} wakeups on the path cross, and none is of a task that has {LEAST_SAMPLES} on both sides"
+            );
+            return Err((reason, 0));
+        }
+        let [total, _] = totals(sum_up(&comparisons), compared as f64, {
+            comparisons.iter().map(|of| of.staying).sum()
+        });
+        match total {
+            Known::Value(total) => Ok((total, compared)),
+            Known::Unknown { unknown } => Err((unknown, compared)),
         }
     }
 
@@ -241,9 +299,7 @@ fn nothing_compared(cost: Cost, all: &Count, always_crossing: u64, groups: &Grou
     };
     format!(
         "not measurable here: {} wakeups that cross and {} that do not could be measured, but no {what} has {} of them {alike}{always}",
-        all.crossing,
-        all.staying,
-        super::resample::LEAST_SAMPLES
+        all.crossing, all.staying, LEAST_SAMPLES
     )
 }
 

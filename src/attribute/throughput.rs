@@ -5,8 +5,9 @@ use rustc_hash::FxHashMap;
 
 use super::AnswerError;
 use super::answer::{Known, Ledger, Readings, TaskUnits, Throughput, UnitSpan};
+use super::cross_llc::Costs;
 use super::ledger::of_reading;
-use super::path::critical_path;
+use super::path;
 use super::scope::{Scope, is_member, members};
 use super::work::{self, Done};
 
@@ -17,15 +18,24 @@ const NAMES: usize = 3;
 ///
 /// # Errors
 /// A task of `--work` that the trace does not have, or tables that cannot be read back.
-pub fn throughput(scope: &Scope, ledger: &Ledger) -> Result<Known<Throughput>, AnswerError> {
+pub fn throughput(
+    scope: &Scope,
+    ledger: &Ledger,
+    crossing: &Costs,
+) -> Result<Known<Throughput>, AnswerError> {
     let done = match work::measure(scope)? {
         Known::Value(done) => done,
         Known::Unknown { unknown } => return Ok(Known::Unknown { unknown }),
     };
-    Ok(facts_of(scope, ledger, done)?)
+    Ok(facts_of(scope, ledger, crossing, done)?)
 }
 
-fn facts_of(scope: &Scope, ledger: &Ledger, done: Done) -> PolarsResult<Known<Throughput>> {
+fn facts_of(
+    scope: &Scope,
+    ledger: &Ledger,
+    crossing: &Costs,
+    done: Done,
+) -> PolarsResult<Known<Throughput>> {
     let events = work::count(scope, done.counted)?;
     let span_ns = done.span.end_ns.saturating_sub(done.span.start_ns);
     if done.units == 0 || span_ns <= 0 {
@@ -71,7 +81,7 @@ fn facts_of(scope: &Scope, ledger: &Ledger, done: Done) -> PolarsResult<Known<Th
             Known::Value(_) => Known::Value(by_task.collect()),
             Known::Unknown { unknown } => Known::Unknown { unknown },
         },
-        critical: critical_path(scope, &done.span)?,
+        critical: path::with_costs(scope, &done.span, crossing)?,
         notes: done.notes,
     }))
 }

@@ -321,6 +321,10 @@ pub fn path() -> PathFacts {
         running_within: RunningWithin {
             cold_cache: Known::unknown("not estimated"),
             transfer: Known::unknown("not estimated"),
+            basis: WithinBases {
+                cold_cache: WithinBasis::default(),
+                transfer: WithinBasis::default(),
+            },
         },
         path: PathDetail {
             start_ns: 0,

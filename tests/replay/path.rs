@@ -2,6 +2,7 @@
 
 mod lab;
 mod walker;
+mod within;
 
 use ttwu::attribute::answer::{Known, PathFacts};
 use ttwu::attribute::{Facts, Scope, Selection, Span, critical_path};
@@ -150,6 +151,13 @@ fn check(path: &PathFacts, rows: &Rows, (start, end): (i64, i64), task: u32) {
         assert_eq!(ns(word), found.ns[word], "{word}: {found:?}");
     }
     assert_eq!(of.wakeups, found.wakeups);
+    let basis = path.running_within.basis;
+    for (of, expected) in [
+        (basis.cold_cache, found.cold),
+        (basis.transfer, found.transfer),
+    ] {
+        assert_eq!((of.wakeups, of.running_ns), expected, "{basis:?}");
+    }
 }
 
 /// The categories that have time.

@@ -7,15 +7,18 @@ use polars::prelude::*;
 use rustc_hash::FxHashMap;
 
 use super::super::answer::{
-    ByWord, Known, PathDetail, PathFacts, PathMeanwhile, PathMoment, PathPart, PathRange,
+    ByWord, Estimate, Known, PathDetail, PathFacts, PathMeanwhile, PathMoment, PathPart, PathRange,
     PathSpread, PathTask, PathTasks, PathTransit, PathVerdict, PathWait, RunningWithin,
+    WithinBases, WithinBasis,
 };
+use super::super::cross_llc::{Cost, Costs};
 use super::super::scope::{Scope, is_member, members};
 use super::super::wakeups::{by_distance, by_word};
 use super::super::work::Span;
 use super::Window;
 use super::chain::{Doing, Piece};
 use super::history::NO_CPU;
+use super::runs::CrossingRuns;
 use super::segments::has_tlb_waits;
 use super::tally::{Sum, Tally, at};
 use crate::replay::words::{Category, Origin, Path, Reading, Verdict, Waker, Why};
@@ -44,6 +47,7 @@ pub fn facts(
     span: &Span,
     tally: &mut Tally,
     windows: &[Window],
+    crossing: &Costs,
 ) -> PolarsResult<PathFacts> {
     let longest = tally.longest();
     let running = ranked(&tally.running, scope.top);
@@ -70,10 +74,7 @@ pub fn facts(
             }
         }),
         gain_assumption: ASSUMPTION,
-        running_within: RunningWithin {
-            cold_cache: Known::unknown(NOT_ESTIMATED),
-            transfer: Known::unknown(NOT_ESTIMATED),
-        },
+        running_within: within(&tally.runs, crossing),
         path: PathDetail {
             start_ns: span.start_ns,
             end_ns: span.end_ns.max(span.start_ns),
@@ -95,7 +96,44 @@ pub fn facts(
     })
 }
 
-const NOT_ESTIMATED: &str = "crossing LLCs was not estimated";
+/// What crossing LLCs cost within the path's runs.
+fn within(runs: &CrossingRuns, crossing: &Costs) -> RunningWithin {
+    let (cold_cache, of_cold_cache) = cost_of(Cost::ColdCache, &runs.cold_cache, crossing);
+    let (transfer, of_transfer) = cost_of(Cost::Transfer, &runs.transfer, crossing);
+    RunningWithin {
+        cold_cache,
+        transfer,
+        basis: WithinBases {
+            cold_cache: of_cold_cache,
+            transfer: of_transfer,
+        },
+    }
+}
+
+fn cost_of(
+    cost: Cost,
+    runs: &FxHashMap<u32, Sum>,
+    crossing: &Costs,
+) -> (Known<Estimate>, WithinBasis) {
+    let wakeups = runs.iter().map(|(task, sum)| (*task, sum.count)).collect();
+    let running_ns = runs.values().map(|sum| sum.ns).sum();
+    let (known, compared) = crossing.of_runs(cost, &wakeups);
+    let at_most = |ns: f64| ns.min(running_ns as f64);
+    let known = match known {
+        Known::Value(found) => Known::Value(Estimate {
+            value: at_most(found.value),
+            ci95: found.ci95.map(at_most),
+            n: found.n,
+        }),
+        unknown => unknown,
+    };
+    let basis = WithinBasis {
+        wakeups: wakeups.values().sum(),
+        compared,
+        running_ns,
+    };
+    (known, basis)
+}
 
 /// The tasks with the most time, and what the others have.
 struct Ranked {

@@ -39,6 +39,7 @@ mod facts;
 mod gaps;
 mod history;
 mod load;
+mod runs;
 mod segments;
 mod spans;
 mod tally;
@@ -55,6 +56,7 @@ use self::segments::{SEGMENT_ROWS, plan};
 use self::tally::{Shares, Tally};
 use self::workload::Groups;
 use super::answer::PathFacts;
+use super::cross_llc::Costs;
 use super::scope::Scope;
 use super::work::Span;
 use crate::tables::Table;
@@ -67,7 +69,12 @@ const WINDOWS: i64 = 8;
 /// # Errors
 /// Tables that cannot be read back.
 pub fn critical_path(scope: &Scope, span: &Span) -> PolarsResult<PathFacts> {
-    by_segments(scope, span, SEGMENT_ROWS)
+    with_costs(scope, span, &Costs::measure(scope)?)
+}
+
+/// The critical path of a span, where it is known what crossing LLCs cost.
+pub fn with_costs(scope: &Scope, span: &Span, crossing: &Costs) -> PolarsResult<PathFacts> {
+    by_segments(scope, span, crossing, SEGMENT_ROWS)
 }
 
 /// A part of the span with the path from its own end.
@@ -77,7 +84,12 @@ struct Window {
     shares: Shares,
 }
 
-fn by_segments(scope: &Scope, span: &Span, rows: usize) -> PolarsResult<PathFacts> {
+fn by_segments(
+    scope: &Scope,
+    span: &Span,
+    crossing: &Costs,
+    rows: usize,
+) -> PolarsResult<PathFacts> {
     let tasks = scope.tables().rows(Table::Tasks);
     let gaps = gaps::gaps(scope)?;
     let groups = Groups::read(scope)?;
@@ -99,7 +111,7 @@ fn by_segments(scope: &Scope, span: &Span, rows: usize) -> PolarsResult<PathFact
             },
         );
     }
-    facts(scope, span, &mut tally, &windows)
+    facts(scope, span, &mut tally, &windows, crossing)
 }
 
 fn windows(span: &Span) -> Vec<Window> {

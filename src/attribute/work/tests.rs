@@ -2,6 +2,7 @@
 
 use super::{Done, measure};
 use crate::attribute::answer::{Known, Readings, Throughput};
+use crate::attribute::cross_llc::Costs;
 use crate::attribute::testing::{Rig, cpu, ipi, task, wakeup};
 use crate::attribute::throughput::throughput;
 use crate::attribute::{AnswerError, Selection, ledger};
@@ -104,7 +105,8 @@ fn figures(done: &Done) -> (u64, i64, i64, Option<u32>) {
 fn facts(rig: &Rig) -> Throughput {
     let scope = rig.scope(&Selection::default()).unwrap();
     let ledger = ledger::ledger(&scope).unwrap();
-    match throughput(&scope, &ledger).unwrap() {
+    let crossing = Costs::measure(&scope).unwrap();
+    match throughput(&scope, &ledger, &crossing).unwrap() {
         Known::Value(facts) => facts,
         Known::Unknown { unknown } => panic!("{unknown}"),
     }

@@ -293,6 +293,7 @@ pub fn throughput() -> Throughput {
             running_within: RunningWithin {
                 cold_cache: Known::Value(estimate(1e5)),
                 transfer: Known::Value(estimate(2e5)),
+                ..path().running_within
             },
             ..path()
         },
