@@ -146,14 +146,17 @@ fn cost_of_ten_million_events() {
     timed("wakeups", &mut || {
         drop(super::wakeups::wakeups(&scope, &mut census))
     });
-    timed("waits", &mut || drop(super::waits::waits(&scope).unwrap()));
+    let ledger = super::ledger::ledger(&scope).unwrap();
+    timed("waits", &mut || {
+        drop(super::waits::waits(&scope, &ledger).unwrap())
+    });
     let crossing = super::cross_llc::Costs::measure(&scope).unwrap();
     timed("cross_llc", &mut || {
         let measured = super::cross_llc::Costs::measure(&scope).unwrap();
         drop(measured.answer())
     });
     timed("pairs", &mut || {
-        drop(super::pairs::pairs(&scope, &crossing).unwrap())
+        drop(super::pairs::pairs(&scope, &ledger, &crossing).unwrap())
     });
     timed("machine", &mut || {
         drop(super::stack_spread::Machine::measure(&scope).unwrap())

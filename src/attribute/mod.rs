@@ -157,7 +157,7 @@ fn answer_within(scope: &Scope, selection: &Selection) -> Result<Answer, AnswerE
         pairs,
         tasks,
         llcs: ledger::llcs(scope)?,
-        processes: processes::processes(scope, None)?,
+        processes: processes::processes(scope, &done)?,
         compare: Known::unknown("one trace alone: nothing was compared"),
         ledger,
         wakeups,

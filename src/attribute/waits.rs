@@ -2,7 +2,7 @@
 
 use polars::prelude::*;
 
-use super::answer::{OriginFacts, Readings, VerdictFacts, Waits, Withdrawn, Withheld};
+use super::answer::{Ledger, OriginFacts, Readings, VerdictFacts, Waits, Withdrawn, Withheld};
 use super::blocks::Block;
 use super::fitness::kept_waits;
 use super::scope::Scope;
@@ -31,7 +31,7 @@ impl Group {
 
 /// Every wait by origin and by verdict. Counts are those of waits that start in the window; times are all that
 /// lies in it.
-pub fn waits(scope: &Scope) -> PolarsResult<Waits> {
+pub fn waits(scope: &Scope, ledger: &Ledger) -> PolarsResult<Waits> {
     let groups = groups(scope)?;
     let total_ns = groups.iter().map(|group| group.wait_ns).sum();
     let share = |ns: i64| match total_ns {
@@ -39,6 +39,7 @@ pub fn waits(scope: &Scope) -> PolarsResult<Waits> {
         total => ns as f64 / total as f64,
     };
     let counts = scope.facts.counts;
+    let withdrawn_ns = scope.readings(|reading| counts.withdrawn_lost_ns[reading]);
     Ok(Waits {
         count: groups.iter().map(|group| group.count).sum(),
         coverage: kept_waits(&scope.facts),
@@ -47,7 +48,7 @@ pub fn waits(scope: &Scope) -> PolarsResult<Waits> {
             of_origin(&groups, origin, &share)
         }),
         by_verdict: by_word(Verdict::ALL, Verdict::as_str, |verdict| {
-            of_verdict(scope, &groups, verdict, &share)
+            of_verdict(scope, ledger, &groups, verdict, &share)
         }),
         withheld: Withheld {
             count: counts.withheld,
@@ -56,7 +57,8 @@ pub fn waits(scope: &Scope) -> PolarsResult<Waits> {
         withdrawn: Withdrawn {
             lost_events: counts.withdrawn_waits,
             inconsistent: counts.inconsistent_waits,
-            lost_ns: scope.readings(|reading| counts.withdrawn_lost_ns[reading]),
+            lost_ns: withdrawn_ns,
+            lost_share: ledger.share(withdrawn_ns),
         },
     })
 }
@@ -73,6 +75,7 @@ fn of_origin(groups: &[Group], origin: Origin, share: &dyn Fn(i64) -> f64) -> Or
 
 fn of_verdict(
     scope: &Scope,
+    ledger: &Ledger,
     groups: &[Group],
     verdict: Verdict,
     share: &dyn Fn(i64) -> f64,
@@ -84,6 +87,7 @@ fn of_verdict(
             .filter(move |group| group.verdict[reading] == code)
     };
     let wait_ns: Readings<i64> = scope.readings(|r| of(r).map(|group| group.wait_ns).sum());
+    let lost_ns = scope.readings(|r| of(r).map(|group| group.lost_ns[r]).sum());
     VerdictFacts {
         count: scope.readings(|r| of(r).map(|group| group.count).sum()),
         wait_ns,
@@ -91,7 +95,8 @@ fn of_verdict(
             seen: wait_ns.seen.map(share),
             any: wait_ns.any.map(share),
         },
-        lost_ns: scope.readings(|r| of(r).map(|group| group.lost_ns[r]).sum()),
+        lost_ns,
+        lost_share: ledger.share(lost_ns),
     }
 }
 

@@ -18,6 +18,7 @@ pub mod migrations;
 mod moments;
 pub mod path;
 pub mod processes;
+mod spread;
 mod table;
 pub mod terminal;
 pub mod throughput;

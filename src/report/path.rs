@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn what_is_not_there_has_no_row_and_what_is_withheld_no_gain() {
         let mut path = path();
-        for word in ["interrupt", "tlb_wait", "blocked", "unknown"] {
+        for word in ["interrupt", "tlb-wait", "blocked", "unknown"] {
             path.path_ns.insert(word, 0);
         }
         let withheld = Known::unknown("waits for CPUs that were all busy are 20 % of the path");

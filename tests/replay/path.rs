@@ -108,7 +108,7 @@ fn check(path: &PathFacts, rows: &Rows, (start, end): (i64, i64), task: u32) {
         "transit",
         "wait",
         "interrupt",
-        "tlb_wait",
+        "tlb-wait",
         "blocked",
         "unknown",
     ];
@@ -257,7 +257,7 @@ fn interrupts_within_runs_are_apart() {
         parts(&path),
         [("interrupt", 9), ("running", 131), ("transit", 20)]
     );
-    assert!(path.path.not_shown.contains_key("tlb_wait"));
+    assert!(path.path.not_shown.contains_key("tlb-wait"));
     assert!(!path.path.not_shown.contains_key("interrupt"));
     let gain = *path.gain_at_most["interrupt"].value().unwrap();
     assert!((gain - 9.0 / 151.0).abs() < 1e-12);

@@ -27,13 +27,13 @@ pub struct RunningWithin {
 }
 
 /// What both rest on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct WithinBases {
     pub cold_cache: WithinBasis,
     pub transfer: WithinBasis,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct WithinBasis {
     /// Wakeups that cross and begin a run of which a part is on the path.
     pub wakeups: u64,
@@ -41,6 +41,7 @@ pub struct WithinBasis {
     pub compared: u64,
     /// The parts of all these runs that are on the path. The cost is at most so much.
     pub running_ns: i64,
+    pub running_share: f64,
 }
 
 #[derive(Debug, Clone, Serialize)]

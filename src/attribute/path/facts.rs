@@ -74,7 +74,7 @@ pub fn facts(
             }
         }),
         gain_assumption: ASSUMPTION,
-        running_within: within(&tally.runs, crossing),
+        running_within: maker.within(&tally.runs, crossing),
         path: PathDetail {
             start_ns: span.start_ns,
             end_ns: span.end_ns.max(span.start_ns),
@@ -94,45 +94,6 @@ pub fn facts(
             longest: longest.iter().map(|piece| maker.moment(piece)).collect(),
         },
     })
-}
-
-/// What crossing LLCs cost within the path's runs.
-fn within(runs: &CrossingRuns, crossing: &Costs) -> RunningWithin {
-    let (cold_cache, of_cold_cache) = cost_of(Cost::ColdCache, &runs.cold_cache, crossing);
-    let (transfer, of_transfer) = cost_of(Cost::Transfer, &runs.transfer, crossing);
-    RunningWithin {
-        cold_cache,
-        transfer,
-        basis: WithinBases {
-            cold_cache: of_cold_cache,
-            transfer: of_transfer,
-        },
-    }
-}
-
-fn cost_of(
-    cost: Cost,
-    runs: &FxHashMap<u32, Sum>,
-    crossing: &Costs,
-) -> (Known<Estimate>, WithinBasis) {
-    let wakeups = runs.iter().map(|(task, sum)| (*task, sum.count)).collect();
-    let running_ns = runs.values().map(|sum| sum.ns).sum();
-    let (known, compared) = crossing.of_runs(cost, &wakeups);
-    let at_most = |ns: f64| ns.min(running_ns as f64);
-    let known = match known {
-        Known::Value(found) => Known::Value(Estimate {
-            value: at_most(found.value),
-            ci95: found.ci95.map(at_most),
-            n: found.n,
-        }),
-        unknown => unknown,
-    };
-    let basis = WithinBasis {
-        wakeups: wakeups.values().sum(),
-        compared,
-        running_ns,
-    };
-    (known, basis)
 }
 
 /// The tasks with the most time, and what the others have.
@@ -240,6 +201,47 @@ impl Maker<'_> {
             0 => 0.0,
             total => ns as f64 / total as f64,
         }
+    }
+
+    /// What crossing LLCs cost within the path's runs.
+    fn within(&self, runs: &CrossingRuns, crossing: &Costs) -> RunningWithin {
+        let (cold_cache, of_cold_cache) = self.cost_of(Cost::ColdCache, &runs.cold_cache, crossing);
+        let (transfer, of_transfer) = self.cost_of(Cost::Transfer, &runs.transfer, crossing);
+        RunningWithin {
+            cold_cache,
+            transfer,
+            basis: WithinBases {
+                cold_cache: of_cold_cache,
+                transfer: of_transfer,
+            },
+        }
+    }
+
+    fn cost_of(
+        &self,
+        cost: Cost,
+        runs: &FxHashMap<u32, Sum>,
+        crossing: &Costs,
+    ) -> (Known<Estimate>, WithinBasis) {
+        let wakeups = runs.iter().map(|(task, sum)| (*task, sum.count)).collect();
+        let running_ns = runs.values().map(|sum| sum.ns).sum();
+        let (known, compared) = crossing.of_runs(cost, &wakeups);
+        let at_most = |ns: f64| ns.min(running_ns as f64);
+        let known = match known {
+            Known::Value(found) => Known::Value(Estimate {
+                value: at_most(found.value),
+                ci95: found.ci95.map(at_most),
+                n: found.n,
+            }),
+            unknown => unknown,
+        };
+        let basis = WithinBasis {
+            wakeups: wakeups.values().sum(),
+            compared,
+            running_ns,
+            running_share: self.share(running_ns),
+        };
+        (known, basis)
     }
 
     fn part(&self, sum: Sum) -> PathPart {

@@ -106,7 +106,8 @@ fn facts(rig: &Rig) -> Throughput {
     let scope = rig.scope(&Selection::default()).unwrap();
     let ledger = ledger::ledger(&scope).unwrap();
     let crossing = Costs::measure(&scope).unwrap();
-    match throughput(&scope, &ledger, &crossing).unwrap() {
+    let done = measure(&scope).unwrap();
+    match throughput(&scope, &ledger, &crossing, &done).unwrap() {
         Known::Value(facts) => facts,
         Known::Unknown { unknown } => panic!("{unknown}"),
     }

@@ -103,16 +103,19 @@ fn what_crossing_cost_stands_within_the_path_s_runs() {
     // Of task 20 15 times 30, of task 10 30 times 20. Its run after the last round is cut short by the span's end.
     assert_eq!(estimate(&within.transfer), (1_050.0, [1_050.0; 2], 45));
     let basis = within.basis;
+    let share = |ns: i64| ns as f64 / path.path.total_ns as f64;
     let cold = WithinBasis {
         wakeups: 30,
         compared: 30,
         running_ns: 30 * 150,
+        running_share: share(30 * 150),
     };
     assert_eq!(basis.cold_cache, cold);
     let transfer = WithinBasis {
         wakeups: 45,
         compared: 45,
         running_ns: 15 * 130 + 30 * 220,
+        running_share: share(15 * 130 + 30 * 220),
     };
     assert_eq!(basis.transfer, transfer);
     // It is no category of its own.
