@@ -105,16 +105,12 @@ impl Costs {
         })
     }
 
-    /// What crossing cost in some runs alone: each task's own difference, times its wakeups among these. Their number is
-    /// the second part; wakeups of tasks that have no other side are in neither.
-    pub fn of_runs(&self, cost: Cost, runs: &BTreeMap<u32, u64>) -> (Known<Estimate>, u64) {
-        let found = match &self.known {
+    /// What crossing cost in some runs alone, of which there are so many by task: each task's own difference, times its
+    /// wakeups among these. With it come the tasks that have another side: those of the others are not in it.
+    pub fn of_runs(&self, cost: Cost, runs: &BTreeMap<u32, u64>) -> (Known<Estimate>, Vec<u32>) {
+        match &self.known {
             Ok(measured) => measured.of_runs(cost, runs),
-            Err(reason) => Err((reason.clone(), 0)),
-        };
-        match found {
-            Ok((estimate, compared)) => (Known::Value(estimate), compared),
-            Err((reason, compared)) => (Known::unknown(reason), compared),
+            Err(reason) => (Known::unknown(reason), Vec::new()),
         }
     }
 
@@ -156,15 +152,11 @@ impl Measured {
         }
     }
 
-    fn of_runs(
-        &self,
-        cost: Cost,
-        runs: &BTreeMap<u32, u64>,
-    ) -> Result<(Estimate, u64), (String, u64)> {
+    fn of_runs(&self, cost: Cost, runs: &BTreeMap<u32, u64>) -> (Known<Estimate>, Vec<u32>) {
         let groups = match cost {
             Cost::ColdCache => &self.samples.cold_cache,
             Cost::Transfer => &self.samples.transfer,
-            Cost::Transit => return Err(("transit is no part of running".to_owned(), 0)),
+            Cost::Transit => return (Known::unknown("transit is no part of a run"), Vec::new()),
         };
         let all: u64 = runs.values().sum();
         if all == 0 {
@@ -173,30 +165,24 @@ impl Measured {
                 ci95: [0.0; 2],
                 n: 0,
             };
-            return Ok((nothing, 0));
+            return (Known::Value(nothing), Vec::new());
         }
-        let mut compared = 0;
-        let mut comparisons = Vec::new();
-        for (task, wakeups) in runs {
-            let group = groups.get((*task, *task));
-            if let Some(found) = group.and_then(|of| Comparison::of(cost, of, self.counts.by_cpi)) {
-                compared += wakeups;
-                comparisons.push(found.for_wakeups(*wakeups));
-            }
-        }
+        let compared = runs.iter().filter_map(|(task, wakeups)| {
+            let group = groups.get((*task, *task))?;
+            let found = Comparison::of(cost, group, self.counts.by_cpi)?;
+            Some((*task, found.for_wakeups(*wakeups)))
+        });
+        let (tasks, comparisons): (Vec<u32>, Vec<Comparison>) = compared.unzip();
         if comparisons.is_empty() {
             let reason = format!(
-                "not measurable here: {all} wakeups on the path cross, and none is of a task that has {LEAST_SAMPLES} on both sides"
+                "not measurable here: no task of which wakeups that cross lead to the path ({all}) has {LEAST_SAMPLES} wakeups on both sides"
             );
-            return Err((reason, 0));
+            return (Known::unknown(reason), tasks);
         }
-        let [total, _] = totals(sum_up(&comparisons), compared as f64, {
-            comparisons.iter().map(|of| of.staying).sum()
-        });
-        match total {
-            Known::Value(total) => Ok((total, compared)),
-            Known::Unknown { unknown } => Err((unknown, compared)),
-        }
+        let sum = |of: fn(&Comparison) -> f64| comparisons.iter().map(of).sum();
+        let (crossing, staying) = (sum(|of| of.crossing), sum(|of| of.staying));
+        let [total, _] = totals(sum_up(&comparisons), crossing, staying);
+        (total, tasks)
     }
 
     /// One cost over all groups, and what that rests on.

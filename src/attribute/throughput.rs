@@ -13,6 +13,8 @@ use super::work::{self, Done};
 
 /// Names that stand for the tasks that do the units.
 const NAMES: usize = 3;
+/// So many tenths of the units must be some task's to say how they spread over threads.
+const NEARLY_ALL: u64 = 9;
 
 /// Says throughput. Units and what is counted beside them are the whole machine's, whatever is selected.
 ///
@@ -118,6 +120,14 @@ fn per_thread(done: &Done, named: &Names) -> Known<PerThread> {
         Known::Value(who) => who,
         Known::Unknown { unknown } => return Known::Unknown { unknown },
     };
+    let theirs: u64 = who.iter().map(|(_, units)| units).sum();
+    if theirs * 10 < done.units * NEARLY_ALL {
+        return Known::unknown(format!(
+            "{} of {} units were marked while their CPUs ran no task",
+            done.units - theirs,
+            done.units
+        ));
+    }
     let units: Vec<f64> = who.iter().map(|(_, units)| *units as f64).collect();
     let tasks = who.iter().filter_map(|(task, _)| named.get(task));
     let runs: Vec<f64> = tasks.map(|of| of.run_ns as f64).collect();

@@ -332,3 +332,90 @@ fn forms(of: &Value, place: &str, estimates: &mut usize) {
         _ => {}
     }
 }
+
+/// Whatever the unit is, it is told what the machine did for each, how much removing a category would gain at most and on
+/// what that rests, and how paths from several ends differ.
+#[test]
+fn every_form_of_work_is_told_in_full() {
+    let forms = [
+        "task:lab-wakee",
+        "event:sched_waking:comm=lab-wakee",
+        "marker:wakelab",
+        "total:3000",
+    ];
+    for form in forms {
+        let report = lab_json("fanout", &["--work", form]);
+        let work = &report["throughput"];
+        assert_eq!(work["named_throughput"], true, "{form}");
+        let units = work["units"].as_f64().expect("units");
+        for of in ["wakeups", "switches", "ipis"] {
+            let all = work[of].as_f64().expect("they are recorded");
+            let each = work[format!("{of}_per_unit")].as_f64();
+            assert_eq!(each, Some(all / units), "{form}: {of}");
+        }
+        let span = &work["span"];
+        let ns = span["end_ns"].as_f64().zip(span["start_ns"].as_f64());
+        let ns = ns.map(|(end, start)| end - start).expect("a span");
+        let parts = work["path_ns"].as_object().expect("categories");
+        assert_eq!(
+            parts.values().filter_map(Value::as_f64).sum::<f64>(),
+            ns,
+            "{form}"
+        );
+        assert_eq!(
+            work["time_per_unit_ns"].as_f64(),
+            Some(ns / units),
+            "{form}"
+        );
+        let transit = parts["transit"].as_f64().expect("a time");
+        let gain = work["gain_at_most"]["transit"].as_f64().expect("a bound");
+        assert!((gain - (ns / (ns - transit) - 1.0)).abs() < 1e-9, "{form}");
+        assert!(
+            work["gain_assumption"]
+                .as_str()
+                .is_some_and(|text| text.contains("order"))
+        );
+        assert_eq!(work["path"]["spread"]["windows"], 8, "{form}");
+        let running = &work["path"]["spread"]["share"]["running"];
+        assert!(running["min"].as_f64() <= running["max"].as_f64(), "{form}");
+
+        let trace = super::lab("fanout");
+        let options = ["analyze", "-q", "--section", "throughput", "--work", form];
+        let shown = super::good(options.into_iter().chain(trace.iter().map(String::as_str)));
+        let words: Vec<&str> = shown.split_whitespace().collect();
+        let words = words.join(" ");
+        for said in [
+            "units per second",
+            "Per unit, on the whole machine:",
+            "IPIs.",
+            "gain at most",
+            "order and placement as recorded; in 8 parts of it: running",
+        ] {
+            assert!(words.contains(said), "{form}: {said}\n{shown}");
+        }
+        // Several threads answer; one makes the marks; a total does not tell.
+        let several = form.starts_with("task");
+        assert_eq!(words.contains("Per thread, of"), several, "{form}\n{shown}");
+    }
+}
+
+/// Where processes ran over time, and how their threads spread.
+#[test]
+fn processes_are_told_over_time_and_by_thread() {
+    let path = super::fixture("perf-data/perf.plain.data")
+        .display()
+        .to_string();
+    let report = super::json(&[&path]);
+    let processes = report["processes"]
+        .as_array()
+        .expect("perf.data names them");
+    let several = processes.iter().find(|p| p["threads"].as_u64() > Some(1));
+    let several = several.expect("perf has two threads");
+    assert_eq!(several["thread_run_ns"]["n"], several["threads"]);
+    let windows = several["co_residency"]["windows"]
+        .as_array()
+        .expect("the topology is known");
+    assert!(windows.len() > 10);
+    let shown = super::good(["analyze", "-q", "--section", "processes", &path]);
+    assert!(shown.contains(" parts"), "{shown}");
+}

@@ -7,20 +7,19 @@ use polars::prelude::*;
 use rustc_hash::FxHashMap;
 
 use super::super::answer::{
-    ByWord, Estimate, Known, PathDetail, PathFacts, PathMeanwhile, PathMoment, PathPart, PathRange,
-    PathSpread, PathTask, PathTasks, PathTransit, PathVerdict, PathWait, RunningWithin,
-    WithinBases, WithinBasis,
+    ByWord, Known, PathDetail, PathFacts, PathMeanwhile, PathMoment, PathPart, PathRange,
+    PathSpread, PathTask, PathTasks, PathTransit, PathVerdict, PathWait,
 };
-use super::super::cross_llc::{Cost, Costs};
+use super::super::cross_llc::Costs;
 use super::super::scope::{Scope, is_member, members};
 use super::super::wakeups::{by_distance, by_word};
 use super::super::work::Span;
 use super::Window;
 use super::chain::{Doing, Piece};
 use super::history::NO_CPU;
-use super::runs::CrossingRuns;
 use super::segments::has_tlb_waits;
 use super::tally::{Sum, Tally, at};
+use super::within::within;
 use crate::replay::words::{Category, Origin, Path, Reading, Verdict, Waker, Why};
 use crate::topology::Distance;
 
@@ -74,7 +73,7 @@ pub fn facts(
             }
         }),
         gain_assumption: ASSUMPTION,
-        running_within: maker.within(&tally.runs, crossing),
+        running_within: within(&tally.runs, crossing, &|ns| maker.share(ns)),
         path: PathDetail {
             start_ns: span.start_ns,
             end_ns: span.end_ns.max(span.start_ns),
@@ -201,47 +200,6 @@ impl Maker<'_> {
             0 => 0.0,
             total => ns as f64 / total as f64,
         }
-    }
-
-    /// What crossing LLCs cost within the path's runs.
-    fn within(&self, runs: &CrossingRuns, crossing: &Costs) -> RunningWithin {
-        let (cold_cache, of_cold_cache) = self.cost_of(Cost::ColdCache, &runs.cold_cache, crossing);
-        let (transfer, of_transfer) = self.cost_of(Cost::Transfer, &runs.transfer, crossing);
-        RunningWithin {
-            cold_cache,
-            transfer,
-            basis: WithinBases {
-                cold_cache: of_cold_cache,
-                transfer: of_transfer,
-            },
-        }
-    }
-
-    fn cost_of(
-        &self,
-        cost: Cost,
-        runs: &FxHashMap<u32, Sum>,
-        crossing: &Costs,
-    ) -> (Known<Estimate>, WithinBasis) {
-        let wakeups = runs.iter().map(|(task, sum)| (*task, sum.count)).collect();
-        let running_ns = runs.values().map(|sum| sum.ns).sum();
-        let (known, compared) = crossing.of_runs(cost, &wakeups);
-        let at_most = |ns: f64| ns.min(running_ns as f64);
-        let known = match known {
-            Known::Value(found) => Known::Value(Estimate {
-                value: at_most(found.value),
-                ci95: found.ci95.map(at_most),
-                n: found.n,
-            }),
-            unknown => unknown,
-        };
-        let basis = WithinBasis {
-            wakeups: wakeups.values().sum(),
-            compared,
-            running_ns,
-            running_share: self.share(running_ns),
-        };
-        (known, basis)
     }
 
     fn part(&self, sum: Sum) -> PathPart {

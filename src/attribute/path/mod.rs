@@ -45,6 +45,7 @@ mod spans;
 mod tally;
 #[cfg(test)]
 mod tests;
+mod within;
 mod workload;
 
 use polars::prelude::PolarsResult;
