@@ -165,20 +165,6 @@ pub struct Ledger {
     pub idle_share: Readings<f64>,
 }
 
-impl Ledger {
-    /// The share of all CPU time.
-    pub fn share(&self, ns: Readings<i64>) -> Readings<f64> {
-        let share = |ns: i64| match self.total_ns {
-            0 => 0.0,
-            total => ns as f64 / total as f64,
-        };
-        Readings {
-            seen: ns.seen.map(share),
-            any: ns.any.map(share),
-        }
-    }
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct WaitingLlc<T> {
     pub core: Readings<T>,
@@ -265,7 +251,7 @@ pub struct VerdictFacts {
     pub wait_ns: Readings<i64>,
     pub wait_share: Readings<f64>,
     pub lost_ns: Readings<i64>,
-    /// Of all CPU time (`ledger.total_ns`).
+    /// Of all the waiting, as `wait_share` is.
     pub lost_share: Readings<f64>,
 }
 
@@ -281,7 +267,7 @@ pub struct Withdrawn {
     pub lost_events: u64,
     pub inconsistent: u64,
     pub lost_ns: Readings<i64>,
-    /// Of all CPU time.
+    /// Of all the waiting (`waits.total_ns`).
     pub lost_share: Readings<f64>,
 }
 

@@ -23,7 +23,6 @@ pub fn caveats(scope: &Scope, selection: &Selection, ledger: &Ledger) -> Vec<Str
     told.extend(recording(facts));
     told.extend(damage(facts));
     told.extend(unknown_time(facts, ledger));
-    told.extend(processes(facts));
     told.extend(contradictions(facts));
     told.extend(open_ends(facts));
     told.extend(shootdowns(facts));
@@ -176,13 +175,12 @@ fn unknown_time(facts: &Facts, ledger: &Ledger) -> Vec<String> {
     [silent, unknown, cores].into_iter().flatten().collect()
 }
 
-fn processes(facts: &Facts) -> Option<String> {
-    let counts = facts.counts;
-    let nameless = counts.without_process;
-    (counts.with_process > 0 && nameless > 0).then(|| {
+/// Tasks of which it is not known which process they are of, where it is known of others.
+pub fn without_process(tasks: u64) -> Option<String> {
+    some(tasks, |tasks| {
         format!(
             "of {} that ran it is not known which process they belong to: no process has them among its threads",
-            many(nameless, "task")
+            many(tasks, "task")
         )
     })
 }

@@ -146,17 +146,14 @@ fn cost_of_ten_million_events() {
     timed("wakeups", &mut || {
         drop(super::wakeups::wakeups(&scope, &mut census))
     });
-    let ledger = super::ledger::ledger(&scope).unwrap();
-    timed("waits", &mut || {
-        drop(super::waits::waits(&scope, &ledger).unwrap())
-    });
+    timed("waits", &mut || drop(super::waits::waits(&scope).unwrap()));
     let crossing = super::cross_llc::Costs::measure(&scope).unwrap();
     timed("cross_llc", &mut || {
         let measured = super::cross_llc::Costs::measure(&scope).unwrap();
         drop(measured.answer())
     });
     timed("pairs", &mut || {
-        drop(super::pairs::pairs(&scope, &ledger, &crossing).unwrap())
+        drop(super::pairs::pairs(&scope, &crossing).unwrap())
     });
     timed("machine", &mut || {
         drop(super::stack_spread::Machine::measure(&scope).unwrap())

@@ -140,7 +140,8 @@ fn answer_within(scope: &Scope, selection: &Selection) -> Result<Answer, AnswerE
     let (throughput, flips) = (throughput?, flips?);
     let cross_llc = crossing.answer();
     let fitness = fitness::fitness(scope, &ledger, &wakeups, &cross_llc, &flips, &throughput);
-    let caveats = caveats::caveats(scope, selection, &ledger);
+    let mut caveats = caveats::caveats(scope, selection, &ledger);
+    caveats.extend(caveats::without_process(processes::without_process(scope)?));
     Ok(Answer {
         schema_version: SCHEMA_VERSION,
         trace: trace_facts::trace_facts(&scope.facts),

@@ -4,7 +4,7 @@
 use polars::prelude::*;
 use rustc_hash::FxHashMap;
 
-use super::answer::{ByWord, Ledger, OneCpu, OriginFacts, VerdictFacts};
+use super::answer::{ByWord, OneCpu, OriginFacts, VerdictFacts};
 use super::blocks::{Block, NO_NUMBER};
 use super::resample::LEAST_SAMPLES;
 use super::scope::Scope;
@@ -183,16 +183,15 @@ impl PairWaits {
     }
 
     /// The waits that wakeups began, by verdict. Shares are of these and of [`preempted`](Self::preempted) together.
-    pub fn by_verdict(&self, scope: &Scope, ledger: &Ledger) -> ByWord<VerdictFacts> {
+    pub fn by_verdict(&self, scope: &Scope) -> ByWord<VerdictFacts> {
         by_word(Verdict::ALL, Verdict::as_str, |verdict| {
             let of = |reading: Reading| self.woken[reading][usize::from(verdict.code())];
-            let lost_ns = scope.readings(|reading| of(reading).lost_ns);
             VerdictFacts {
                 count: scope.readings(|reading| of(reading).count),
                 wait_ns: scope.readings(|reading| of(reading).wait_ns),
                 wait_share: scope.readings(|reading| self.share(of(reading).wait_ns)),
-                lost_ns,
-                lost_share: ledger.share(lost_ns),
+                lost_ns: scope.readings(|reading| of(reading).lost_ns),
+                lost_share: scope.readings(|reading| self.share(of(reading).lost_ns)),
             }
         })
     }

@@ -6,7 +6,7 @@ use polars::prelude::*;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
-use super::answer::{ByWord, Known, Ledger, Moment, PairFacts};
+use super::answer::{ByWord, Known, Moment, PairFacts};
 use super::blocks::{Block, NO_NUMBER, NO_TIME};
 use super::cross_llc::Costs;
 use super::durations::Durations;
@@ -42,7 +42,7 @@ struct Seen {
 }
 
 /// The worst pairs of a scope: by lost time, then waiting time. A task that woke itself is no pair.
-pub fn pairs(scope: &Scope, ledger: &Ledger, crossing: &Costs) -> PolarsResult<Vec<PairFacts>> {
+pub fn pairs(scope: &Scope, crossing: &Costs) -> PolarsResult<Vec<PairFacts>> {
     let worst = worst(scope)?;
     if worst.is_empty() {
         return Ok(Vec::new());
@@ -57,7 +57,7 @@ pub fn pairs(scope: &Scope, ledger: &Ledger, crossing: &Costs) -> PolarsResult<V
     Ok(facts
         .map(|(worst, (seen, waits))| PairFacts {
             cross_llc: crossing.pair(worst.waker, worst.wakee),
-            ..facts_of(scope, ledger, worst, seen, waits, &names, &machine)
+            ..facts_of(scope, worst, seen, waits, &names, &machine)
         })
         .collect())
 }
@@ -358,7 +358,6 @@ fn names(scope: &Scope, worst: &[Worst]) -> PolarsResult<Names> {
 
 fn facts_of(
     scope: &Scope,
-    ledger: &Ledger,
     worst: &Worst,
     mut seen: Seen,
     (waits, worst_wait): (PairWaits, Known<Moment>),
@@ -386,7 +385,7 @@ fn facts_of(
         }),
         wait_ns: worst.wait_ns,
         lost_ns: scope.readings(|reading| worst.lost_ns[reading]),
-        by_verdict: waits.by_verdict(scope, ledger),
+        by_verdict: waits.by_verdict(scope),
         preempted: waits.preempted(),
         one_cpu: waits.one_cpu(),
         stacked: with_llcs(scope, || scope.readings(|reading| seen.stacked[reading])),

@@ -116,6 +116,23 @@ fn busiest(scope: &Scope) -> PolarsResult<Option<Vec<Process>>> {
     Ok(Some(processes))
 }
 
+/// How many of the selected tasks ran without its being known in which process, where that is known of any task.
+pub fn without_process(scope: &Scope) -> PolarsResult<u64> {
+    let tasks = scope.tasks()?.select([
+        col("tgid")
+            .is_null()
+            .and(col("run_ns").gt(lit(0)))
+            .sum()
+            .alias("without"),
+        col("tgid").is_not_null().any(true).alias("known"),
+    ]);
+    let found = tasks.collect()?;
+    let without = found.column("without")?.cast(&DataType::UInt64)?;
+    let known = found.column("known")?.bool()?.get(0) == Some(true);
+    let without = without.u64()?.get(0).filter(|_| known);
+    Ok(without.unwrap_or(0))
+}
+
 fn thread(frame: &DataFrame, row: usize) -> PolarsResult<Thread> {
     let ns =
         |name: &str| -> PolarsResult<i64> { Ok(frame.column(name)?.i64()?.get(row).unwrap_or(0)) };

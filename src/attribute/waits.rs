@@ -2,7 +2,7 @@
 
 use polars::prelude::*;
 
-use super::answer::{Ledger, OriginFacts, Readings, VerdictFacts, Waits, Withdrawn, Withheld};
+use super::answer::{OriginFacts, Readings, VerdictFacts, Waits, Withdrawn, Withheld};
 use super::blocks::Block;
 use super::fitness::kept_waits;
 use super::scope::Scope;
@@ -31,7 +31,7 @@ impl Group {
 
 /// Every wait by origin and by verdict. Counts are those of waits that start in the window; times are all that
 /// lies in it.
-pub fn waits(scope: &Scope, ledger: &Ledger) -> PolarsResult<Waits> {
+pub fn waits(scope: &Scope) -> PolarsResult<Waits> {
     let groups = groups(scope)?;
     let total_ns = groups.iter().map(|group| group.wait_ns).sum();
     let share = |ns: i64| match total_ns {
@@ -48,7 +48,7 @@ pub fn waits(scope: &Scope, ledger: &Ledger) -> PolarsResult<Waits> {
             of_origin(&groups, origin, &share)
         }),
         by_verdict: by_word(Verdict::ALL, Verdict::as_str, |verdict| {
-            of_verdict(scope, ledger, &groups, verdict, &share)
+            of_verdict(scope, &groups, verdict, &share)
         }),
         withheld: Withheld {
             count: counts.withheld,
@@ -58,7 +58,7 @@ pub fn waits(scope: &Scope, ledger: &Ledger) -> PolarsResult<Waits> {
             lost_events: counts.withdrawn_waits,
             inconsistent: counts.inconsistent_waits,
             lost_ns: withdrawn_ns,
-            lost_share: ledger.share(withdrawn_ns),
+            lost_share: shares(withdrawn_ns, &share),
         },
     })
 }
@@ -73,9 +73,15 @@ fn of_origin(groups: &[Group], origin: Origin, share: &dyn Fn(i64) -> f64) -> Or
     }
 }
 
+fn shares(ns: Readings<i64>, share: &dyn Fn(i64) -> f64) -> Readings<f64> {
+    Readings {
+        seen: ns.seen.map(share),
+        any: ns.any.map(share),
+    }
+}
+
 fn of_verdict(
     scope: &Scope,
-    ledger: &Ledger,
     groups: &[Group],
     verdict: Verdict,
     share: &dyn Fn(i64) -> f64,
@@ -91,12 +97,9 @@ fn of_verdict(
     VerdictFacts {
         count: scope.readings(|r| of(r).map(|group| group.count).sum()),
         wait_ns,
-        wait_share: Readings {
-            seen: wait_ns.seen.map(share),
-            any: wait_ns.any.map(share),
-        },
+        wait_share: shares(wait_ns, share),
         lost_ns,
-        lost_share: ledger.share(lost_ns),
+        lost_share: shares(lost_ns, share),
     }
 }
 

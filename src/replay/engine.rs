@@ -485,17 +485,11 @@ impl<'a, S: Sink> Replay<'a, S> {
             let task: &Task = &self.tasks[id];
             let seen = self.survey.seen(task.pid, self.now, &self.machine.cpus);
             let totals = &task.totals;
-            let tgid = self.tasks.final_process(id);
-            let ran = u64::from(totals.run_ns > 0);
-            match tgid {
-                Some(_) => self.counts.with_process += ran,
-                None => self.counts.without_process += ran,
-            }
             self.sink.task(&TaskRow {
                 task: id,
                 pid: task.pid,
                 generation: task.generation,
-                tgid,
+                tgid: self.tasks.final_process(id),
                 comm: task.comm,
                 former_names: task.former_names.clone(),
                 run_ns: totals.run_ns,

@@ -117,9 +117,6 @@ pub struct Counts {
     pub probes_flips_max: Option<u32>,
     /// Those that show the wakee's mask.
     pub probes_masks: u64,
-    /// Tasks that ran in the window of which the process is known, and those of which it is not.
-    pub with_process: u64,
-    pub without_process: u64,
     /// Tasks seen where the machine record says they might not run.
     pub masks_refuted: u64,
     pub recorder: RecorderCounts,

@@ -169,6 +169,33 @@ fn without_a_topology_run_times_remain() {
     assert!(found[0].co_residency.value().is_none());
 }
 
+/// Where processes are known a task of which none is known is told of; where none is, that is said otherwise.
+#[test]
+fn tasks_of_no_known_process_are_counted() {
+    let caveats = |fill: fn(&mut Builders)| {
+        let rig = Rig::new(fill);
+        let told = rig.answer(&Selection::default()).caveats;
+        let told: Vec<String> = told
+            .into_iter()
+            .filter(|text| text.contains("process"))
+            .collect();
+        told
+    };
+    let one = caveats(fill);
+    assert!(
+        one.len() == 1 && one[0].starts_with("of 1 task that ran"),
+        "{one:?}"
+    );
+    let two = caveats(|sink| {
+        fill(sink);
+        sink.task(&thread(9, 31, None, 100));
+        sink.task(&thread(10, 32, None, 0));
+    });
+    assert!(two[0].starts_with("of 2 tasks that ran"), "{two:?}");
+    assert!(caveats(|sink| sink.task(&thread(0, 10, Some(10), 100))).is_empty());
+    assert!(caveats(|sink| sink.task(&thread(0, 10, None, 100))).is_empty());
+}
+
 #[test]
 fn without_process_ids_nothing_is_guessed() {
     let rig = Rig::new(|sink| {

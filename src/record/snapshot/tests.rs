@@ -179,6 +179,7 @@ fn a_modern_machine() {
         "sched/base_slice_ns 2800000",
         "sched/numa_balancing/hot_threshold_ms 1000",
         "kernel.sched_rt_runtime_us 950000",
+        "x86/tlb_single_page_flush_ceiling 33",
     ];
     assert_eq!(tunables, expected);
 }
