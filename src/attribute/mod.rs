@@ -131,13 +131,20 @@ fn answer_within(scope: &Scope, selection: &Selection) -> Result<Answer, AnswerE
     let ((of_wakeups, of_the_worst), (throughput, flips)) = rayon::join(
         || rayon::join(of_wakeups, of_the_worst),
         || {
-            let throughput = || throughput::throughput(scope, &ledger);
+            let throughput = || -> Result<_, AnswerError> {
+                let done = work::measure(scope)?;
+                Ok((throughput::throughput(scope, &ledger, &done)?, done))
+            };
             rayon::join(throughput, || flips::flips(scope))
         },
     );
     let (wakeups, sis) = of_wakeups?;
     let (waits, pairs, tasks, crossing) = of_the_worst?;
-    let (throughput, flips) = (throughput?, flips?);
+    let ((throughput, done), flips) = (throughput?, flips?);
+    let throughput = match throughput {
+        Known::Value(measured) => Known::Value(measured.with(&crossing)),
+        Known::Unknown { unknown } => Known::Unknown { unknown },
+    };
     let cross_llc = crossing.answer();
     let fitness = fitness::fitness(scope, &ledger, &wakeups, &cross_llc, &flips, &throughput);
     let mut caveats = caveats::caveats(scope, selection, &ledger);

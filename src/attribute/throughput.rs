@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use super::answer::{Known, Ledger, PerThread, Readings, TaskUnits, Throughput, UnitSpan};
 use super::cross_llc::Costs;
 use super::ledger::of_reading;
-use super::path;
+use super::path::{self, CrossingRuns};
 use super::processes::spread;
 use super::scope::{Scope, is_member, members};
 use super::work::{self, Done};
@@ -16,6 +16,21 @@ const NAMES: usize = 3;
 /// So many tenths of the units must be some task's to say how they spread over threads.
 const NEARLY_ALL: u64 = 9;
 
+/// Throughput, of which what crossing LLCs cost within the path is still to be told.
+pub struct Measured {
+    told: Throughput,
+    runs: CrossingRuns,
+}
+
+impl Measured {
+    /// All of it.
+    pub fn with(mut self, crossing: &Costs) -> Throughput {
+        let critical = &mut self.told.critical;
+        critical.running_within = path::within(&self.runs, crossing, critical.path.total_ns);
+        self.told
+    }
+}
+
 /// Says throughput. Units and what is counted beside them are the whole machine's, whatever is selected.
 ///
 /// # Errors
@@ -23,21 +38,15 @@ const NEARLY_ALL: u64 = 9;
 pub fn throughput(
     scope: &Scope,
     ledger: &Ledger,
-    crossing: &Costs,
     done: &Known<Done>,
-) -> PolarsResult<Known<Throughput>> {
+) -> PolarsResult<Known<Measured>> {
     match done {
-        Known::Value(done) => facts_of(scope, ledger, crossing, done),
+        Known::Value(done) => facts_of(scope, ledger, done),
         Known::Unknown { unknown } => Ok(Known::unknown(unknown)),
     }
 }
 
-fn facts_of(
-    scope: &Scope,
-    ledger: &Ledger,
-    crossing: &Costs,
-    done: &Done,
-) -> PolarsResult<Known<Throughput>> {
+fn facts_of(scope: &Scope, ledger: &Ledger, done: &Done) -> PolarsResult<Known<Measured>> {
     let events = work::count(scope, done.counted)?;
     let span_ns = done.span.end_ns.saturating_sub(done.span.start_ns);
     if done.units == 0 || span_ns <= 0 {
@@ -60,7 +69,8 @@ fn facts_of(
             run_ns,
         })
     });
-    Ok(Known::Value(Throughput {
+    let path::Measured { facts, runs } = path::measure(scope, &done.span)?;
+    let told = Throughput {
         kind: work.map_or("wakeup", |work| work.kind()),
         unit: work.map_or_else(|| "wakeup".to_owned(), ToString::to_string),
         named_throughput: work.is_some(),
@@ -85,9 +95,10 @@ fn facts_of(
             Known::Unknown { unknown } => Known::Unknown { unknown },
         },
         per_thread: per_thread(done, &named),
-        critical: path::with_costs(scope, &done.span, crossing)?,
+        critical: facts,
         notes: done.notes.clone(),
-    }))
+    };
+    Ok(Known::Value(Measured { told, runs }))
 }
 
 /// What of the CPU time that ran tasks, or could have run some that waited, the latter lost. Transit is neither.

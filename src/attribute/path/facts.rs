@@ -10,7 +10,6 @@ use super::super::answer::{
     ByWord, Known, PathDetail, PathFacts, PathMeanwhile, PathMoment, PathPart, PathRange,
     PathSpread, PathTask, PathTasks, PathTransit, PathVerdict, PathWait,
 };
-use super::super::cross_llc::Costs;
 use super::super::scope::{Scope, is_member, members};
 use super::super::wakeups::{by_distance, by_word};
 use super::super::work::Span;
@@ -19,7 +18,7 @@ use super::chain::{Doing, Piece};
 use super::history::NO_CPU;
 use super::segments::has_tlb_waits;
 use super::tally::{Sum, Tally, at};
-use super::within::within;
+use super::within::not_measured;
 use crate::replay::words::{Category, Origin, Path, Reading, Verdict, Waker, Why};
 use crate::topology::Distance;
 
@@ -46,7 +45,6 @@ pub fn facts(
     span: &Span,
     tally: &mut Tally,
     windows: &[Window],
-    crossing: &Costs,
 ) -> PolarsResult<PathFacts> {
     let longest = tally.longest();
     let running = ranked(&tally.running, scope.top);
@@ -73,7 +71,7 @@ pub fn facts(
             }
         }),
         gain_assumption: ASSUMPTION,
-        running_within: within(&tally.runs, crossing, &|ns| maker.share(ns)),
+        running_within: not_measured(),
         path: PathDetail {
             start_ns: span.start_ns,
             end_ns: span.end_ns.max(span.start_ns),

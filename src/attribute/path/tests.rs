@@ -152,7 +152,8 @@ proptest! {
         let scope = rig.scope(&Selection::default()).unwrap();
         let (start_ns, end_ns) = (span.0.min(span.1), span.0.max(span.1));
         let span = Span { start_ns, end_ns, last_task };
-        check(&by_segments(&scope, &span, &Costs::measure(&scope).unwrap(), segment_rows).unwrap(), end_ns - start_ns);
+        let path = by_segments(&scope, &span, segment_rows).unwrap();
+        check(&path.with(&Costs::measure(&scope).unwrap()), end_ns - start_ns);
     }
 }
 
@@ -189,7 +190,7 @@ fn segments_change_nothing() {
         };
         let crossing = Costs::measure(&scope).unwrap();
         let json = |rows| {
-            let path = by_segments(&scope, &span, &crossing, rows).unwrap();
+            let path = by_segments(&scope, &span, rows).unwrap().with(&crossing);
             check(&path, span.end_ns - span.start_ns);
             serde_json::to_value(path).unwrap()
         };

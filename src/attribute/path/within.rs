@@ -7,9 +7,22 @@ use super::super::cross_llc::{Cost, Costs};
 use super::runs::CrossingRuns;
 use super::tally::Sum;
 
-/// What crossing LLCs cost within the path's runs.
-pub fn within(runs: &CrossingRuns, crossing: &Costs, share: &dyn Fn(i64) -> f64) -> RunningWithin {
-    let of = |cost, runs| cost_of(cost, runs, crossing, share);
+/// Before it is known what crossing costs.
+pub fn not_measured() -> RunningWithin {
+    let unknown = || Known::unknown("crossing LLCs was not estimated");
+    RunningWithin {
+        cold_cache: unknown(),
+        transfer: unknown(),
+        basis: WithinBases {
+            cold_cache: WithinBasis::default(),
+            transfer: WithinBasis::default(),
+        },
+    }
+}
+
+/// What crossing LLCs cost within the runs of a path of this length.
+pub fn within(runs: &CrossingRuns, crossing: &Costs, total_ns: i64) -> RunningWithin {
+    let of = |cost, runs| cost_of(cost, runs, crossing, total_ns);
     let (cold_cache, of_cold_cache) = of(Cost::ColdCache, &runs.cold_cache);
     let (transfer, of_transfer) = of(Cost::Transfer, &runs.transfer);
     RunningWithin {
@@ -26,7 +39,7 @@ fn cost_of(
     cost: Cost,
     runs: &FxHashMap<u32, Sum>,
     crossing: &Costs,
-    share: &dyn Fn(i64) -> f64,
+    total_ns: i64,
 ) -> (Known<Estimate>, WithinBasis) {
     let wakeups = runs.iter().map(|(task, sum)| (*task, sum.count)).collect();
     let running_ns = runs.values().map(|sum| sum.ns).sum();
@@ -46,7 +59,10 @@ fn cost_of(
         wakeups: wakeups.values().sum(),
         compared: compared.iter().map(|task| of(task).count).sum(),
         running_ns,
-        running_share: share(running_ns),
+        running_share: match total_ns {
+            0 => 0.0,
+            total => running_ns as f64 / total as f64,
+        },
     };
     (known, basis)
 }

@@ -106,10 +106,9 @@ fn figures(done: &Done) -> (u64, i64, i64, Option<u32>) {
 fn facts(rig: &Rig) -> Throughput {
     let scope = rig.scope(&Selection::default()).unwrap();
     let ledger = ledger::ledger(&scope).unwrap();
-    let crossing = Costs::measure(&scope).unwrap();
     let done = measure(&scope).unwrap();
-    match throughput(&scope, &ledger, &crossing, &done).unwrap() {
-        Known::Value(facts) => facts,
+    match throughput(&scope, &ledger, &done).unwrap() {
+        Known::Value(measured) => measured.with(&Costs::measure(&scope).unwrap()),
         Known::Unknown { unknown } => panic!("{unknown}"),
     }
 }
