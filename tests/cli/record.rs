@@ -226,11 +226,6 @@ fn threads_of_a_command_are_one_process() {
             .filter(|p| p["name"] == "ttwu" && p["threads"].as_u64() > Some(2));
         let ours: Vec<_> = ours.filter(|p| p["leaders"] == 1).collect();
         assert!(!ours.is_empty(), "{backend}: {processes:?}");
-        let caveats = report["caveats"].to_string();
-        assert!(
-            !caveats.contains("not known which process"),
-            "{backend}: {caveats}"
-        );
         if backend == "perf" {
             continue;
         }
