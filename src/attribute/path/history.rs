@@ -75,12 +75,12 @@ impl Crossing {
     }
 
     /// From the waker's CPU to the chosen one.
-    pub fn from_waker(self) -> Option<bool> {
+    pub fn of_waker(self) -> Option<bool> {
         Self::flag(self.0 & 3)
     }
 
     /// From the previous CPU to the chosen one.
-    pub fn from_prev(self) -> Option<bool> {
+    pub fn of_prev(self) -> Option<bool> {
         Self::flag(self.0 >> 2)
     }
 

@@ -36,7 +36,7 @@ impl CrossingRuns {
         let Some((_, ns)) = self.open.take().filter(|(task, _)| *task == passed.wakee) else {
             return;
         };
-        let (from_waker, from_prev) = (passed.crossing.from_waker(), passed.crossing.from_prev());
+        let (from_waker, from_prev) = (passed.crossing.of_waker(), passed.crossing.of_prev());
         let costs = [
             (Cost::ColdCache, &mut self.cold_cache),
             (Cost::Transfer, &mut self.transfer),

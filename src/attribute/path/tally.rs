@@ -153,7 +153,7 @@ impl Collect for Tally<'_> {
         if let Some(count) = self.wakeups.get_mut(usize::from(passed.context.code())) {
             *count += 1;
         }
-        match passed.crossing.from_waker() {
+        match passed.crossing.of_waker() {
             Some(crosses) => self.across_llcs += u64::from(crosses),
             None => self.maybe_across_llcs += 1,
         }
