@@ -79,7 +79,7 @@ fn estimate(of: &Known<Estimate>) -> (f64, [f64; 2], u64) {
 fn in_turns(rounds: usize, after: impl Fn(bool) -> i64) -> Vec<Round> {
     let round = |n: usize| {
         let cpu = [1, 1, 2, 2][n % 4];
-        let crossed = n % 2 == 0;
+        let crossed = n.is_multiple_of(2);
         Round {
             cpu,
             runs: match (crossed, cpu) {
