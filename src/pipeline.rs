@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use ttwu_parsers::error::OpenError;
-use ttwu_parsers::machine_record::MachineRecord;
+use ttwu_parsers::machine_record::{MachineRecord, Process};
 use ttwu_parsers::topology::{TopologyError, TopologyFacts, parse_spec};
 use ttwu_parsers::trace::{OpenOptions, Trace};
 
@@ -17,7 +17,7 @@ use crate::replay::ledger::Window;
 use crate::replay::model::KernelModel;
 use crate::replay::resolver::{Recorded, Resolver};
 use crate::replay::rows::Sink;
-use crate::replay::snapshot::Snapshot;
+use crate::replay::snapshot::{Processes, Snapshot};
 use crate::replay::steps::Batch;
 use crate::replay::survey::{Survey, survey};
 use crate::replay::units::Work;
@@ -344,6 +344,14 @@ fn flush_ceiling(record: &MachineRecord) -> Option<u32> {
     })
 }
 
+fn processes(of: &[Process]) -> Processes {
+    let ranges = of.iter().flat_map(|process| {
+        let ranges = process.tids.ranges();
+        ranges.map(|(first, last)| (first, last, process.tgid))
+    });
+    Processes::new(ranges)
+}
+
 /// What the record says of the tasks that the trace shows.
 fn snapshot(record: &MachineRecord, survey: &Survey) -> Snapshot {
     let mut snapshot = Snapshot::default();
@@ -355,6 +363,7 @@ fn snapshot(record: &MachineRecord, survey: &Survey) -> Snapshot {
     if let Some(recorder) = &record.recorder {
         snapshot.name_recorder(recorder.tids.iter());
     }
+    snapshot.processes = [&record.before, &record.after].map(|side| processes(&side.processes));
     snapshot
 }
 
@@ -469,6 +478,9 @@ mod tests {
         let record = MachineRecord::parse([
             "ttwu threads mask=1 policy=other prio=0 nice=0 cgroup=/ tids=10-19,30",
             "ttwu threads mask=0-1 policy=fifo prio=5 nice=0 cgroup=/ tids=20-29",
+            "ttwu before process tgid=10 tids=10-12",
+            "ttwu before process alone=1-9,20",
+            "ttwu after process tgid=10 tids=50",
             "ttwu recorder version=1 backend=ftrace tids=40-42",
         ]);
         let mut survey = Survey::default();
@@ -486,6 +498,12 @@ mod tests {
         assert_eq!(snapshot.mask(20), Some(&[0, 1][..]));
         // Not shown, and not recorded.
         assert_eq!((snapshot.mask(12), snapshot.mask(50)), (None, None));
+        let [start, end] = &snapshot.processes;
+        assert_eq!(
+            [11, 20, 50].map(|tid| start.of(tid)),
+            [Some(10), Some(20), None]
+        );
+        assert_eq!([11, 50].map(|tid| end.of(tid)), [None, Some(10)]);
         let nothing = super::snapshot(&MachineRecord::default(), &survey);
         assert!(!nothing.names_recorder());
     }

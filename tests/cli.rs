@@ -12,6 +12,8 @@ use ttwu::report::glossary;
 mod errors;
 #[path = "cli/explain.rs"]
 mod explain;
+#[path = "cli/names.rs"]
+mod names;
 #[path = "cli/output.rs"]
 mod output;
 #[path = "cli/record.rs"]

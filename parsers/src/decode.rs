@@ -242,6 +242,9 @@ fn comm(field: BlobField, record: &[u8], endian: Endian) -> Option<Comm> {
     }
 }
 
+/// The flag of `clone` for a thread of the caller's process (include/uapi/linux/sched.h).
+const CLONE_THREAD: i64 = 0x10000;
+
 /// Most integers of a payload that is made of nothing else.
 const INTS: usize = 4;
 
@@ -436,6 +439,14 @@ impl Layout {
                     start: start.cast_unsigned(),
                     end: end.cast_unsigned(),
                     shift: u32::try_from(shift).unwrap_or(0),
+                }
+            }),
+            // Without its flags it says nothing.
+            ("task", "task_newtask") if format.int("clone_flags").is_none() => return None,
+            ("task", "task_newtask") => (["pid", "clone_flags", "", ""], |[pid, flags, ..]| {
+                Payload::NewTask {
+                    pid: to_i32(pid),
+                    thread: flags & CLONE_THREAD != 0,
                 }
             }),
             ("syscalls", "sys_enter_sched_setaffinity") => (["pid", "", "", ""], |[pid, ..]| {

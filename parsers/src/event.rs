@@ -174,6 +174,11 @@ pub enum Payload {
         child_pid: i32,
         child_comm: Comm,
     },
+    /// `task_newtask`, ahead of the fork: whether the new task will be a thread of its parent's process.
+    NewTask {
+        pid: i32,
+        thread: bool,
+    },
     Exec {
         pid: i32,
         old_pid: i32,

@@ -87,12 +87,21 @@ pub struct Cgroup {
     pub period_us: Option<u64>,
 }
 
-/// Counters of the kernel on one side of the recording.
+/// What was read on one side of the recording: counters of the kernel, and which thread is of which process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counters {
     /// `/proc/schedstat`; empty where it was not recorded.
     pub schedstat: String,
     pub throttling: Vec<Throttling>,
+    /// After the recording only those that were not told before.
+    pub processes: Vec<Process>,
+}
+
+/// Threads of one process; or, without its id, threads that each are a process of their own.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Process {
+    pub tgid: Option<i32>,
+    pub tids: Tids,
 }
 
 /// How often a cgroup with a quota was throttled since it was made.
@@ -184,6 +193,11 @@ impl Tids {
     /// The ids, in the order of the ranges.
     pub fn iter(&self) -> impl Iterator<Item = i32> + '_ {
         self.0.iter().flat_map(|&(first, last)| first..=last)
+    }
+
+    /// The ids as ranges from the first to the last of each.
+    pub fn ranges(&self) -> impl Iterator<Item = (i32, i32)> + '_ {
+        self.0.iter().copied()
     }
 
     /// The number of ids.
@@ -315,9 +329,20 @@ fn counters(counters: &mut Counters, rest: &str) -> Option<()> {
             counters.schedstat.push('\n');
         }
         "cgroup" => counters.throttling.push(throttling(Words(rest))?),
+        "process" => counters.processes.push(process(Words(rest))?),
         _ => return None,
     }
     Some(())
+}
+
+fn process(words: Words<'_>) -> Option<Process> {
+    let tgid = words.optional("tgid", str::parse::<i32>)?;
+    let tids = words.get(if tgid.is_some() { "tids" } else { "alone" })?;
+    let known = tgid.is_none_or(|tgid| (0..=MAX_TID).contains(&tgid));
+    known.then_some(Process {
+        tgid,
+        tids: Tids::parse(tids)?,
+    })
 }
 
 fn throttling(words: Words<'_>) -> Option<Throttling> {
@@ -443,6 +468,9 @@ mod tests {
             "ttwu before schedstat version 16",
             "ttwu before schedstat cpu0 0 0",
             "ttwu after cgroup path=/a nr_periods=10 nr_throttled=3 throttled_us=7",
+            "ttwu before process tgid=20 tids=20-22,30",
+            "ttwu before process alone=1-3,9",
+            "ttwu after process tgid=20 tids=31",
             "ttwu recorder version=0.1.0 backend=perf tids=12",
             "ttwu command sh -c a%20b ",
             "ttwu result wall_ns=1 signal=9 utime_ns=2 stime_ns=3 maxrss_kb=4 minflt=5 majflt=6 nvcsw=7 nivcsw=8",
@@ -470,6 +498,20 @@ mod tests {
         };
         assert_eq!(record.threads, [group]);
         assert_eq!(record.cgroups[0].quota_us, Some(50_000));
+        let told: Vec<_> = record
+            .before
+            .processes
+            .iter()
+            .map(|of| (of.tgid, of.tids.ranges().collect()))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                (Some(20), vec![(20, 22), (30, 30)]),
+                (None, vec![(1, 3), (9, 9)])
+            ]
+        );
+        assert_eq!(record.after.processes[0].tgid, Some(20));
         assert_eq!(record.before.schedstat, "version 16\ncpu0 0 0\n");
         assert_eq!(record.after.throttling[0].nr_throttled, 3);
         assert_eq!(

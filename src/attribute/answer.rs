@@ -91,7 +91,7 @@ pub struct Answer {
     pub cross_llc: Known<CrossLlc>,
     pub migrations: Known<Migrations>,
     pub domains: Known<Domains>,
-    pub flips: Known<Flips>,
+    pub flips: FlipsAndBounces,
     pub ipis: Known<Ipis>,
     pub throughput: Known<Throughput>,
     pub pairs: Vec<PairFacts>,
@@ -251,6 +251,8 @@ pub struct VerdictFacts {
     pub wait_ns: Readings<i64>,
     pub wait_share: Readings<f64>,
     pub lost_ns: Readings<i64>,
+    /// Of all the waiting, as `wait_share` is.
+    pub lost_share: Readings<f64>,
 }
 
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -265,6 +267,8 @@ pub struct Withdrawn {
     pub lost_events: u64,
     pub inconsistent: u64,
     pub lost_ns: Readings<i64>,
+    /// Of all the waiting (`waits.total_ns`).
+    pub lost_share: Readings<f64>,
 }
 
 /// The idle search, under the names its developers use. Scanned runqueues cannot be seen in a trace.

@@ -136,6 +136,9 @@ struct Scratch {
 /// # Errors
 /// Tables that cannot be read back.
 pub fn bounces(scope: &Scope) -> PolarsResult<Known<Bounces>> {
+    if scope.facts.recorded("sched_migrate_task").is_none() {
+        return Ok(Known::unknown("sched_migrate_task is not recorded"));
+    }
     if let Some(reason) = scope.facts.llcs_unknown() {
         return Ok(Known::unknown(reason));
     }

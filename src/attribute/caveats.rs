@@ -175,6 +175,16 @@ fn unknown_time(facts: &Facts, ledger: &Ledger) -> Vec<String> {
     [silent, unknown, cores].into_iter().flatten().collect()
 }
 
+/// Tasks of which it is not known which process they are of, where it is known of others.
+pub fn without_process(tasks: u64) -> Option<String> {
+    some(tasks, |tasks| {
+        format!(
+            "of {} that ran it is not known which process they belong to: no process has them among its threads",
+            many(tasks, "task")
+        )
+    })
+}
+
 fn contradictions(facts: &Facts) -> Vec<String> {
     let counts = facts.counts;
     let lost = counts.withdrawn_lost_ns;

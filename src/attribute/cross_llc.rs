@@ -12,6 +12,8 @@ mod sides;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use polars::prelude::PolarsResult;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
@@ -20,11 +22,11 @@ use self::confounders::confounders;
 use self::counts::{Count, Counts};
 use self::estimate::{Comparison, cost_of, measure, too_few, totals};
 use self::samples::{Group, Groups, Samples, comparable};
-use self::sides::Cost;
+pub use self::sides::{Cost, side};
 use super::answer::{
     CrossLlc, CrossLlcBases, CrossLlcBasis, Estimate, Known, PairCrossLlc, TaskCrossLlc,
 };
-use super::resample::{Random, Resampled};
+use super::resample::{LEAST_SAMPLES, Random, Resampled};
 use super::scope::Scope;
 
 /// So many groups' resamples are drawn one by one, those with most wakeups; the others' are drawn as one sum, which is
@@ -103,6 +105,15 @@ impl Costs {
         })
     }
 
+    /// What crossing cost in some runs alone, of which there are so many by task: each task's own difference, times its
+    /// wakeups among these. With it come the tasks that have another side: those of the others are not in it.
+    pub fn of_runs(&self, cost: Cost, runs: &BTreeMap<u32, u64>) -> (Known<Estimate>, Vec<u32>) {
+        match &self.known {
+            Ok(measured) => measured.of_runs(cost, runs),
+            Err(reason) => (Known::unknown(reason), Vec::new()),
+        }
+    }
+
     fn with<T>(&self, of: impl FnOnce(&Measured) -> T) -> Known<T> {
         match &self.known {
             Ok(measured) => Known::Value(of(measured)),
@@ -139,6 +150,39 @@ impl Measured {
                 transfer: of_transfer,
             },
         }
+    }
+
+    fn of_runs(&self, cost: Cost, runs: &BTreeMap<u32, u64>) -> (Known<Estimate>, Vec<u32>) {
+        let groups = match cost {
+            Cost::ColdCache => &self.samples.cold_cache,
+            Cost::Transfer => &self.samples.transfer,
+            Cost::Transit => return (Known::unknown("transit is no part of a run"), Vec::new()),
+        };
+        let all: u64 = runs.values().sum();
+        if all == 0 {
+            let nothing = Estimate {
+                value: 0.0,
+                ci95: [0.0; 2],
+                n: 0,
+            };
+            return (Known::Value(nothing), Vec::new());
+        }
+        let compared = runs.iter().filter_map(|(task, wakeups)| {
+            let group = groups.get((*task, *task))?;
+            let found = Comparison::of(cost, group, self.counts.by_cpi)?;
+            Some((*task, found.for_wakeups(*wakeups)))
+        });
+        let (tasks, comparisons): (Vec<u32>, Vec<Comparison>) = compared.unzip();
+        if comparisons.is_empty() {
+            let reason = format!(
+                "not measurable here: no task of which wakeups that cross lead to the path ({all}) has {LEAST_SAMPLES} wakeups on both sides"
+            );
+            return (Known::unknown(reason), tasks);
+        }
+        let sum = |of: fn(&Comparison) -> f64| comparisons.iter().map(of).sum();
+        let (crossing, staying) = (sum(|of| of.crossing), sum(|of| of.staying));
+        let [total, _] = totals(sum_up(&comparisons), crossing, staying);
+        (total, tasks)
     }
 
     /// One cost over all groups, and what that rests on.
@@ -241,9 +285,7 @@ fn nothing_compared(cost: Cost, all: &Count, always_crossing: u64, groups: &Grou
     };
     format!(
         "not measurable here: {} wakeups that cross and {} that do not could be measured, but no {what} has {} of them {alike}{always}",
-        all.crossing,
-        all.staying,
-        super::resample::LEAST_SAMPLES
+        all.crossing, all.staying, LEAST_SAMPLES
     )
 }
 

@@ -4,7 +4,6 @@ use polars::prelude::*;
 
 use super::answer::{ByWord, Known, Migrations};
 use super::blocks::{Block, NO_TIME};
-use super::bounces;
 use super::durations::Durations;
 use super::scope::Scope;
 use super::wakeups::{by_distance, by_word, known};
@@ -151,7 +150,6 @@ pub fn migrations(scope: &Scope) -> PolarsResult<Known<Migrations>> {
         withdrawn: found.withdrawn,
         inferred: found.inferred,
         fork_placements: fork_placements(scope)?,
-        bounces: bounces::bounces(scope)?,
     }))
 }
 

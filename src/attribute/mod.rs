@@ -49,7 +49,7 @@ mod work;
 
 use polars::prelude::PolarsError;
 
-use self::answer::{Answer, Known, SCHEMA_VERSION};
+use self::answer::{Answer, FlipsAndBounces, Known, SCHEMA_VERSION};
 use self::census::Census;
 pub use self::path::critical_path;
 pub use self::scope::{Facts, Scope};
@@ -131,16 +131,24 @@ fn answer_within(scope: &Scope, selection: &Selection) -> Result<Answer, AnswerE
     let ((of_wakeups, of_the_worst), (throughput, flips)) = rayon::join(
         || rayon::join(of_wakeups, of_the_worst),
         || {
-            let throughput = || throughput::throughput(scope, &ledger);
+            let throughput = || -> Result<_, AnswerError> {
+                let done = work::measure(scope)?;
+                Ok((throughput::throughput(scope, &ledger, &done)?, done))
+            };
             rayon::join(throughput, || flips::flips(scope))
         },
     );
     let (wakeups, sis) = of_wakeups?;
     let (waits, pairs, tasks, crossing) = of_the_worst?;
-    let (throughput, flips) = (throughput?, flips?);
+    let ((throughput, done), flips) = (throughput?, flips?);
+    let throughput = match throughput {
+        Known::Value(measured) => Known::Value(measured.with(&crossing)),
+        Known::Unknown { unknown } => Known::Unknown { unknown },
+    };
     let cross_llc = crossing.answer();
     let fitness = fitness::fitness(scope, &ledger, &wakeups, &cross_llc, &flips, &throughput);
-    let caveats = caveats::caveats(scope, selection, &ledger);
+    let mut caveats = caveats::caveats(scope, selection, &ledger);
+    caveats.extend(caveats::without_process(processes::without_process(scope)?));
     Ok(Answer {
         schema_version: SCHEMA_VERSION,
         trace: trace_facts::trace_facts(&scope.facts),
@@ -148,13 +156,16 @@ fn answer_within(scope: &Scope, selection: &Selection) -> Result<Answer, AnswerE
         cross_llc,
         migrations: migrations::migrations(scope)?,
         domains: domains::domains(scope)?,
-        flips,
+        flips: FlipsAndBounces {
+            decisions: flips,
+            bounces: bounces::bounces(scope)?,
+        },
         ipis: ipis::ipis(scope)?,
         throughput,
         pairs,
         tasks,
         llcs: ledger::llcs(scope)?,
-        processes: processes::processes(scope, None)?,
+        processes: processes::processes(scope, &done)?,
         compare: Known::unknown("one trace alone: nothing was compared"),
         ledger,
         wakeups,

@@ -126,7 +126,7 @@ fn bounces_of(rows: &[MigrationRow]) -> Bounces {
         rows.iter().for_each(|row| sink.migration(row));
         tasks(sink);
     });
-    value(&answered(&rig).bounces)
+    value(&rig.answer(&Selection::default()).flips.bounces)
 }
 
 #[test]
@@ -210,8 +210,8 @@ fn what_does_not_come_back_at_once_is_no_bounce() {
     };
     assert_eq!(count(&[out, just]), (1, 0));
     let rig = Rig::new(|sink| bounced().iter().for_each(|row| sink.migration(row)));
-    let unknown = answered(&rig.without_topology()).bounces;
-    assert!(unknown.value().is_none());
+    let unknown = rig.without_topology().answer(&Selection::default());
+    assert!(unknown.flips.bounces.value().is_none());
 }
 
 /// Wherever the table is cut into batches, and however these are shared out, the answer is the same.
@@ -238,11 +238,42 @@ fn bounces_across_batches_are_found() {
             tasks(sink);
         })
     };
-    let whole = json(&rig(1000))["migrations"].clone();
-    assert!(whole["bounces"]["count"].as_u64() > Some(10), "{whole}");
+    let whole = json(&rig(1000));
+    let bounces = &whole["flips"]["bounces"];
+    assert!(bounces["count"].as_u64() > Some(10), "{bounces}");
     for batch_rows in [1, 2, 3, 7] {
-        assert_eq!(json(&rig(batch_rows))["migrations"], whole, "{batch_rows}");
+        let cut = json(&rig(batch_rows));
+        assert_eq!(cut["migrations"], whole["migrations"], "{batch_rows}");
+        assert_eq!(&cut["flips"]["bounces"], bounces, "{batch_rows}");
     }
+}
+
+/// Before 4.3 there is no sched_waking, so who pulled is not known; that a task went there and back is.
+#[test]
+fn bounces_are_known_where_decisions_are_not() {
+    let mut rig = Rig::new(|sink| {
+        bounced().iter().for_each(|row| sink.migration(row));
+        tasks(sink);
+    });
+    let waking = rig.types.iter().position(|of| of.name == "sched_waking");
+    rig.survey.by_type[waking.expect("an event of that name")] = 0;
+    let flips = json(&rig)["flips"].clone();
+    let reason = flips["unknown"].as_str().expect("a reason");
+    assert!(reason.contains("sched_waking"), "{reason}");
+    assert_eq!(flips["bounces"]["count"], 2);
+    let moves = rig
+        .types
+        .iter()
+        .position(|of| of.name == "sched_migrate_task");
+    rig.types[moves.expect("an event of that name")]
+        .name
+        .clear();
+    let reason = json(&rig)["flips"]["bounces"]["unknown"].clone();
+    assert!(
+        reason
+            .as_str()
+            .is_some_and(|why| why.contains("sched_migrate_task"))
+    );
 }
 
 #[test]
@@ -257,8 +288,9 @@ fn a_selection_of_cpus_makes_no_bounces() {
             cpus: Some(cpus.to_vec()),
             ..Selection::default()
         };
-        let found = value(&rig.answer(&selection).migrations);
-        (found.total, value(&found.bounces).count)
+        let found = rig.answer(&selection);
+        let bounces = value(&found.flips.bounces);
+        (value(&found.migrations).total, bounces.count)
     };
     assert_eq!(select(&[1]), (1, 1));
     assert_eq!(select(&[0]), (0, 0));

@@ -191,6 +191,7 @@ impl PairWaits {
                 wait_ns: scope.readings(|reading| of(reading).wait_ns),
                 wait_share: scope.readings(|reading| self.share(of(reading).wait_ns)),
                 lost_ns: scope.readings(|reading| of(reading).lost_ns),
+                lost_share: scope.readings(|reading| self.share(of(reading).lost_ns)),
             }
         })
     }

@@ -11,14 +11,12 @@ use polars::prelude::*;
 use rustc_hash::FxHashMap;
 
 use self::residency::{OTHER, Parts, Residency, residencies};
-use self::spread::spread;
-use super::answer::{CoResidency, Known, ProcessFacts, ResidencyWindow};
+pub use self::spread::spread;
+use super::answer::{CoResidency, Known, ProcessFacts, ResidencyWindow, Spread};
 use super::blocks::Block;
 use super::ledger::with_llcs;
 use super::scope::Scope;
-
-/// Why the units of a thread are not known.
-const NO_UNITS: &str = "no work unit names an emitting thread";
+use super::work::Done;
 
 /// One thread.
 struct Thread {
@@ -37,20 +35,20 @@ struct Process {
     run_ns: i64,
 }
 
-/// Says what each process did, the busiest first. `units` tells how many units of work a task has done, by its number,
-/// where that is known.
-pub fn processes(
-    scope: &Scope,
-    units: Option<&FxHashMap<u32, u64>>,
-) -> PolarsResult<Known<Vec<ProcessFacts>>> {
+/// How many units of work a task has done, by its number.
+type Units = FxHashMap<u32, u64>;
+
+/// Says what each process did, the busiest first, and how many units of work its threads did.
+pub fn processes(scope: &Scope, done: &Known<Done>) -> PolarsResult<Known<Vec<ProcessFacts>>> {
     let Some(processes) = busiest(scope)? else {
         return Ok(Known::unknown(
-            "the trace does not tell which threads belong to one process: perf.data does, trace.dat does not",
+            "the trace does not tell which threads belong to one process: perf.data does, and what ttwu recorded; other trace.dat do not",
         ));
     };
     let process_of = by_task(&processes);
     let residencies = residencies(scope, processes.len(), &process_of)?;
     let wakeups = wakeups_inside(scope, processes.len(), &process_of)?;
+    let units = &units_by_task(scope, done);
     let facts = processes.iter().zip(&residencies).zip(&wakeups);
     Ok(Known::Value(
         facts
@@ -59,6 +57,21 @@ pub fn processes(
             })
             .collect(),
     ))
+}
+
+/// Wakeups are no work: only the units that the user names count.
+fn units_by_task(scope: &Scope, done: &Known<Done>) -> Known<Units> {
+    if scope.facts.config.work.is_none() {
+        return Known::unknown("no unit of work was named: see --work");
+    }
+    let who = match done {
+        Known::Value(done) => done.who(),
+        Known::Unknown { unknown } => Known::unknown(unknown),
+    };
+    match who {
+        Known::Value(who) => Known::Value(who.iter().copied().collect()),
+        Known::Unknown { unknown } => Known::Unknown { unknown },
+    }
 }
 
 const COLUMNS: [&str; 7] = [
@@ -101,6 +114,23 @@ fn busiest(scope: &Scope) -> PolarsResult<Option<Vec<Process>>> {
     processes.sort_by_key(|process| std::cmp::Reverse(process.run_ns));
     processes.truncate(scope.top);
     Ok(Some(processes))
+}
+
+/// How many of the selected tasks ran without its being known in which process, where that is known of any task.
+pub fn without_process(scope: &Scope) -> PolarsResult<u64> {
+    let tasks = scope.tasks()?.select([
+        col("tgid")
+            .is_null()
+            .and(col("run_ns").gt(lit(0)))
+            .sum()
+            .alias("without"),
+        col("tgid").is_not_null().any(true).alias("known"),
+    ]);
+    let found = tasks.collect()?;
+    let without = found.column("without")?.cast(&DataType::UInt64)?;
+    let known = found.column("known")?.bool()?.get(0) == Some(true);
+    let without = without.u64()?.get(0).filter(|_| known);
+    Ok(without.unwrap_or(0))
 }
 
 fn thread(frame: &DataFrame, row: usize) -> PolarsResult<Thread> {
@@ -191,7 +221,7 @@ fn facts_of(
     process: &Process,
     residency: &Residency,
     wakeups: &Inside,
-    units: Option<&FxHashMap<u32, u64>>,
+    units: &Known<Units>,
 ) -> ProcessFacts {
     let active = || process.threads.iter().filter(|thread| thread.active);
     let runs: Vec<f64> = active().map(|thread| thread.run_ns as f64).collect();
@@ -218,15 +248,24 @@ fn facts_of(
             Some(spread) => Known::Value(spread),
             None => Known::unknown("none of its threads was active"),
         },
-        units: units
-            .and_then(|units| {
-                let done = |thread: &Thread| units.get(&thread.task).copied().unwrap_or(0) as f64;
-                let any = active().any(|thread| units.contains_key(&thread.task));
-                let done: Vec<f64> = active().map(done).collect();
-                spread(&done).filter(|_| any)
-            })
-            .map_or_else(|| Known::unknown(NO_UNITS), Known::Value),
+        units: match units {
+            Known::Value(units) => spread_of_units(active(), units),
+            Known::Unknown { unknown } => Known::unknown(unknown),
+        },
     }
+}
+
+/// Over all threads that were active, those without a unit too.
+fn spread_of_units<'a>(active: impl Iterator<Item = &'a Thread>, units: &Units) -> Known<Spread> {
+    let done: Vec<u64> = active
+        .map(|thread| units.get(&thread.task).copied().unwrap_or(0))
+        .collect();
+    let all: Vec<f64> = done.iter().map(|units| *units as f64).collect();
+    let any = done.iter().any(|units| *units > 0);
+    spread(&all).filter(|_| any).map_or_else(
+        || Known::unknown("none of its threads did a unit of work"),
+        Known::Value,
+    )
 }
 
 /// The name under which an LLC's column stands.

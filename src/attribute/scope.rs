@@ -93,7 +93,7 @@ impl<'a> Scope<'a> {
     ) -> Result<Self, AnswerError> {
         let window = facts.config.window;
         let tasks = match &selection.task {
-            Some(pattern) => Some(matching_tasks(tables, "--task ", pattern)?),
+            Some(pattern) => Some(Matching::find(tables, "--task ", pattern)?.all()),
             None => None,
         };
         if let Some(cpus) = &selection.cpus {
@@ -273,7 +273,12 @@ impl<'a> Scope<'a> {
 
     /// The tasks that a pattern of `--work` means.
     pub fn tasks_at_work(&self, pattern: &str) -> Result<Arc<[bool]>, AnswerError> {
-        matching_tasks(self.tables, "--work task:", pattern)
+        let tasks = Matching::find(self.tables, "--work task:", pattern)?;
+        // A thread has its starter's name until it is given its own: it would do the starter's work.
+        Ok(members(match tasks.named.is_empty() {
+            true => &tasks.formerly,
+            false => &tasks.named,
+        }))
     }
 
     /// Every task, selected or not.
@@ -497,41 +502,52 @@ fn recorder(facts: &Facts, tables: &Tables) -> PolarsResult<Option<Arc<[bool]>>>
 }
 
 /// The tasks that a pattern means: a number is a pid, anything else a glob over names.
-fn matching_tasks(
-    tables: &Tables,
-    option: &'static str,
-    pattern: &str,
-) -> Result<Arc<[bool]>, AnswerError> {
-    let columns = [col("task"), col("pid"), col("name"), col("former_names")];
-    let tasks = tables.lazy(Table::Tasks)?.select(columns).collect()?;
-    let pid: Option<i32> = pattern.parse().ok();
-    let glob = WildMatch::new(pattern);
-    let by_name = |name: Option<&str>| name.is_some_and(|name| glob.matches(name));
-    let rows = tasks.column("task")?.u32()?.iter();
-    let pids = tasks.column("pid")?.i32()?.iter();
-    let names = tasks.column("name")?.str()?.iter();
-    let former = tasks.column("former_names")?.str()?.iter();
-    let mut found = Vec::new();
-    for (((task, own_pid), name), former) in rows.zip(pids).zip(names).zip(former) {
-        let matches = match pid {
-            Some(pid) => own_pid == Some(pid),
-            None => {
-                by_name(name)
-                    || former.is_some_and(|all| all.split(" | ").any(|n| by_name(Some(n))))
+struct Matching {
+    /// By their pids or last names.
+    named: Vec<u32>,
+    /// Others, by names that they had before.
+    formerly: Vec<u32>,
+}
+
+impl Matching {
+    fn all(mut self) -> Arc<[bool]> {
+        self.named.append(&mut self.formerly);
+        members(&self.named)
+    }
+
+    fn find(tables: &Tables, option: &'static str, pattern: &str) -> Result<Self, AnswerError> {
+        let columns = [col("task"), col("pid"), col("name"), col("former_names")];
+        let tasks = tables.lazy(Table::Tasks)?.select(columns).collect()?;
+        let pid: Option<i32> = pattern.parse().ok();
+        let glob = WildMatch::new(pattern);
+        let by_name = |name: Option<&str>| name.is_some_and(|name| glob.matches(name));
+        let rows = tasks.column("task")?.u32()?.iter();
+        let pids = tasks.column("pid")?.i32()?.iter();
+        let names = tasks.column("name")?.str()?.iter();
+        let former = tasks.column("former_names")?.str()?.iter();
+        let (mut named, mut formerly) = (Vec::new(), Vec::new());
+        for (((task, own_pid), name), former) in rows.zip(pids).zip(names).zip(former) {
+            let Some(task) = task else {
+                continue;
+            };
+            let of_pid = pid.is_some_and(|pid| own_pid == Some(pid));
+            if of_pid || (pid.is_none() && by_name(name)) {
+                named.push(task);
+            } else if pid.is_none()
+                && former.is_some_and(|all| all.split(" | ").any(|n| by_name(Some(n))))
+            {
+                formerly.push(task);
             }
-        };
-        if let Some(task) = task.filter(|_| matches) {
-            found.push(task);
         }
+        if named.is_empty() && formerly.is_empty() {
+            return Err(AnswerError::NoTask {
+                option,
+                pattern: pattern.to_owned(),
+                tasks: tasks.height(),
+            });
+        }
+        Ok(Self { named, formerly })
     }
-    if found.is_empty() {
-        return Err(AnswerError::NoTask {
-            option,
-            pattern: pattern.to_owned(),
-            tasks: tasks.height(),
-        });
-    }
-    Ok(members(&found))
 }
 
 fn check_cpus(facts: &Facts, cpus: &[u32]) -> Result<(), AnswerError> {

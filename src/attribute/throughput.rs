@@ -3,29 +3,50 @@
 use polars::prelude::{PolarsResult, col};
 use rustc_hash::FxHashMap;
 
-use super::AnswerError;
-use super::answer::{Known, Ledger, Readings, TaskUnits, Throughput, UnitSpan};
+use super::answer::{Known, Ledger, PerThread, Readings, TaskUnits, Throughput, UnitSpan};
+use super::cross_llc::Costs;
 use super::ledger::of_reading;
-use super::path::critical_path;
+use super::path::{self, CrossingRuns};
+use super::processes::spread;
 use super::scope::{Scope, is_member, members};
 use super::work::{self, Done};
 
 /// Names that stand for the tasks that do the units.
 const NAMES: usize = 3;
+/// So many tenths of the units must be some task's to say how they spread over threads.
+const NEARLY_ALL: u64 = 9;
+
+/// Throughput, of which what crossing LLCs cost within the path is still to be told.
+pub struct Measured {
+    told: Throughput,
+    runs: CrossingRuns,
+}
+
+impl Measured {
+    /// All of it.
+    pub fn with(mut self, crossing: &Costs) -> Throughput {
+        let critical = &mut self.told.critical;
+        critical.running_within = path::within(&self.runs, crossing, critical.path.total_ns);
+        self.told
+    }
+}
 
 /// Says throughput. Units and what is counted beside them are the whole machine's, whatever is selected.
 ///
 /// # Errors
-/// A task of `--work` that the trace does not have, or tables that cannot be read back.
-pub fn throughput(scope: &Scope, ledger: &Ledger) -> Result<Known<Throughput>, AnswerError> {
-    let done = match work::measure(scope)? {
-        Known::Value(done) => done,
-        Known::Unknown { unknown } => return Ok(Known::Unknown { unknown }),
-    };
-    Ok(facts_of(scope, ledger, done)?)
+/// Tables that cannot be read back.
+pub fn throughput(
+    scope: &Scope,
+    ledger: &Ledger,
+    done: &Known<Done>,
+) -> PolarsResult<Known<Measured>> {
+    match done {
+        Known::Value(done) => facts_of(scope, ledger, done),
+        Known::Unknown { unknown } => Ok(Known::unknown(unknown)),
+    }
 }
 
-fn facts_of(scope: &Scope, ledger: &Ledger, done: Done) -> PolarsResult<Known<Throughput>> {
+fn facts_of(scope: &Scope, ledger: &Ledger, done: &Done) -> PolarsResult<Known<Measured>> {
     let events = work::count(scope, done.counted)?;
     let span_ns = done.span.end_ns.saturating_sub(done.span.start_ns);
     if done.units == 0 || span_ns <= 0 {
@@ -36,18 +57,20 @@ fn facts_of(scope: &Scope, ledger: &Ledger, done: Done) -> PolarsResult<Known<Th
         Known::Value(count) => Known::Value(*count as f64 / units),
         Known::Unknown { unknown } => Known::unknown(unknown.clone()),
     };
-    let named = names(scope, &done)?;
+    let named = names(scope, done)?;
     let work = scope.facts.config.work.as_ref();
     let by_task = done.by_task.iter().take(scope.top);
     let by_task = by_task.filter_map(|(task, units)| {
-        let (name, pid) = named.get(task)?.clone();
+        let Named { name, pid, run_ns } = named.get(task)?.clone();
         Some(TaskUnits {
             name,
             pid,
             units: *units,
+            run_ns,
         })
     });
-    Ok(Known::Value(Throughput {
+    let path::Measured { facts, runs } = path::measure(scope, &done.span)?;
+    let told = Throughput {
         kind: work.map_or("wakeup", |work| work.kind()),
         unit: work.map_or_else(|| "wakeup".to_owned(), ToString::to_string),
         named_throughput: work.is_some(),
@@ -66,14 +89,16 @@ fn facts_of(scope: &Scope, ledger: &Ledger, done: Done) -> PolarsResult<Known<Th
         switches: events.switches,
         ipis: events.ipis,
         lost_capacity_share: lost_capacity(scope, ledger),
-        tasks: main_names(&done, &named),
+        tasks: main_names(done, &named),
         by_task: match done.who() {
             Known::Value(_) => Known::Value(by_task.collect()),
             Known::Unknown { unknown } => Known::Unknown { unknown },
         },
-        critical: critical_path(scope, &done.span)?,
-        notes: done.notes,
-    }))
+        per_thread: per_thread(done, &named),
+        critical: facts,
+        notes: done.notes.clone(),
+    };
+    Ok(Known::Value(Measured { told, runs }))
 }
 
 /// What of the CPU time that ran tasks, or could have run some that waited, the latter lost. Transit is neither.
@@ -90,21 +115,58 @@ fn lost_capacity(scope: &Scope, ledger: &Ledger) -> Known<Readings<f64>> {
     Known::Value(scope.readings(share))
 }
 
-/// Name and pid, by task.
-type Names = FxHashMap<u32, (String, i32)>;
+/// What is told of a task beside its units.
+#[derive(Debug, Clone)]
+struct Named {
+    name: String,
+    pid: i32,
+    run_ns: i64,
+}
+
+type Names = FxHashMap<u32, Named>;
+
+/// How the units, and the time on CPUs, spread over the tasks that did any.
+fn per_thread(done: &Done, named: &Names) -> Known<PerThread> {
+    let who = match done.who() {
+        Known::Value(who) => who,
+        Known::Unknown { unknown } => return Known::Unknown { unknown },
+    };
+    let theirs: u64 = who.iter().map(|(_, units)| units).sum();
+    if theirs * 10 < done.units * NEARLY_ALL {
+        return Known::unknown(format!(
+            "{} of {} units were marked while their CPUs ran no task",
+            done.units - theirs,
+            done.units
+        ));
+    }
+    let units: Vec<f64> = who.iter().map(|(_, units)| *units as f64).collect();
+    let tasks = who.iter().filter_map(|(task, _)| named.get(task));
+    let runs: Vec<f64> = tasks.map(|of| of.run_ns as f64).collect();
+    match (spread(&units), spread(&runs)) {
+        (Some(units), Some(run_ns)) => Known::Value(PerThread { units, run_ns }),
+        _ => Known::unknown("no task did a unit"),
+    }
+}
 
 fn names(scope: &Scope, done: &Done) -> PolarsResult<Names> {
     let by_task = done.by_task.iter().map(|(task, _)| *task);
     let ids: Vec<u32> = by_task.chain(done.members.iter().copied()).collect();
     let tasks = scope.every_task()?.filter(is_member("task", members(&ids)));
-    let tasks = tasks.select([col("task"), col("name"), col("pid")]);
+    let tasks = tasks.select([col("task"), col("name"), col("pid"), col("run_ns")]);
     let tasks = tasks.collect()?;
     let numbers = tasks.column("task")?.u32()?.iter();
     let names = tasks.column("name")?.str()?.iter();
-    let named = numbers.zip(names.zip(tasks.column("pid")?.i32()?.iter()));
-    Ok(named
-        .filter_map(|(task, (name, pid))| Some((task?, (name?.to_owned(), pid?))))
-        .collect())
+    let pids = tasks.column("pid")?.i32()?.iter();
+    let rows = numbers.zip(names.zip(pids).zip(tasks.column("run_ns")?.i64()?.iter()));
+    let named = rows.filter_map(|(task, ((name, pid), run_ns))| {
+        let named = Named {
+            name: name?.to_owned(),
+            pid: pid?,
+            run_ns: run_ns?,
+        };
+        Some((task?, named))
+    });
+    Ok(named.collect())
 }
 
 /// The names of the busiest tasks, each once.
@@ -116,7 +178,7 @@ fn main_names(done: &Done, named: &Names) -> Vec<String> {
         true => by_task.collect(),
         false => done.members.iter().collect(),
     };
-    for (name, _) in tasks.into_iter().filter_map(|task| named.get(task)) {
+    for Named { name, .. } in tasks.into_iter().filter_map(|task| named.get(task)) {
         if found.len() < NAMES && !found.contains(name) {
             found.push(name.clone());
         }

@@ -39,6 +39,7 @@ pub fn waits(scope: &Scope) -> PolarsResult<Waits> {
         total => ns as f64 / total as f64,
     };
     let counts = scope.facts.counts;
+    let withdrawn_ns = scope.readings(|reading| counts.withdrawn_lost_ns[reading]);
     Ok(Waits {
         count: groups.iter().map(|group| group.count).sum(),
         coverage: kept_waits(&scope.facts),
@@ -56,7 +57,8 @@ pub fn waits(scope: &Scope) -> PolarsResult<Waits> {
         withdrawn: Withdrawn {
             lost_events: counts.withdrawn_waits,
             inconsistent: counts.inconsistent_waits,
-            lost_ns: scope.readings(|reading| counts.withdrawn_lost_ns[reading]),
+            lost_ns: withdrawn_ns,
+            lost_share: shares(withdrawn_ns, &share),
         },
     })
 }
@@ -68,6 +70,13 @@ fn of_origin(groups: &[Group], origin: Origin, share: &dyn Fn(i64) -> f64) -> Or
         count: of().map(|group| group.count).sum(),
         wait_ns,
         wait_share: share(wait_ns),
+    }
+}
+
+fn shares(ns: Readings<i64>, share: &dyn Fn(i64) -> f64) -> Readings<f64> {
+    Readings {
+        seen: ns.seen.map(share),
+        any: ns.any.map(share),
     }
 }
 
@@ -84,14 +93,13 @@ fn of_verdict(
             .filter(move |group| group.verdict[reading] == code)
     };
     let wait_ns: Readings<i64> = scope.readings(|r| of(r).map(|group| group.wait_ns).sum());
+    let lost_ns = scope.readings(|r| of(r).map(|group| group.lost_ns[r]).sum());
     VerdictFacts {
         count: scope.readings(|r| of(r).map(|group| group.count).sum()),
         wait_ns,
-        wait_share: Readings {
-            seen: wait_ns.seen.map(share),
-            any: wait_ns.any.map(share),
-        },
-        lost_ns: scope.readings(|r| of(r).map(|group| group.lost_ns[r]).sum()),
+        wait_share: shares(wait_ns, share),
+        lost_ns,
+        lost_share: shares(lost_ns, share),
     }
 }
 

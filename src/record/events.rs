@@ -23,13 +23,14 @@ pub struct Wanted {
 const NETWORK: Option<&str> = Some("vec == 2 || vec == 3");
 
 /// What `analyze` can use, for all kernels; each kernel has a part of it.
-pub const DEFAULT: [(&str, &str, Option<&str>); 33] = [
+pub const DEFAULT: [(&str, &str, Option<&str>); 34] = [
     ("sched", "sched_switch", None),
     ("sched", "sched_waking", None),
     ("sched", "sched_wakeup", None),
     ("sched", "sched_wakeup_new", None),
     ("sched", "sched_migrate_task", None),
     ("sched", "sched_process_fork", None),
+    ("task", "task_newtask", None),
     ("sched", "sched_process_exec", None),
     ("sched", "sched_process_exit", None),
     ("sched", "sched_wake_idle_without_ipi", None),

@@ -14,7 +14,7 @@ use super::owner::Owner;
 use super::perf::PerfRecorder;
 use super::probes::Probes;
 use super::signals::{Caught, Signals};
-use super::snapshot::{self, Root, Stage};
+use super::snapshot::{self, Processes, Root, Stage};
 use super::target::{Ours, Target};
 use super::tracefs::Tracefs;
 use super::visitor::Visitor;
@@ -274,7 +274,8 @@ fn run(
     let visitor = Visitor::start(&plan.cpus).map_err(empty)?;
     let mut backend = start(plan, ready, tracefs, target).map_err(empty)?;
     let root = Root::host();
-    let before = describe(request, backend.as_ref(), &visitor, &root);
+    let processes = Processes::read(&root);
+    let before = describe(request, backend.as_ref(), &visitor, &root, &processes);
     backend.introduce(&before).map_err(empty)?;
     let cpu_before = cpu_time();
     let began = Instant::now();
@@ -299,6 +300,7 @@ fn run(
     watcher.finishing();
     let end = end.map_err(kept)?;
     let mut after = snapshot::counters(&root, Stage::After);
+    after.extend(Processes::read(&root).since(&processes).lines(Stage::After));
     if let End::Command(ended) = end {
         after.push(snapshot::result(ended.wall, ended.status, &ended.usage));
     }
@@ -338,6 +340,7 @@ fn describe(
     backend: &dyn Backend,
     visitor: &Visitor,
     root: &Root,
+    processes: &Processes,
 ) -> Vec<String> {
     let mut threads = backend.threads();
     threads.extend([visitor.tid(), std::process::id().cast_signed()]);
@@ -346,6 +349,7 @@ fn describe(
         threads.clear();
     }
     let mut lines = snapshot::before(root);
+    lines.extend(processes.lines(Stage::Before));
     lines.extend(snapshot::counters(root, Stage::Before));
     lines.push(snapshot::recorder(
         env!("CARGO_PKG_VERSION"),

@@ -9,6 +9,7 @@ mod encode;
 mod facts;
 mod namespaces;
 mod outcome;
+mod processes;
 mod root;
 mod threads;
 mod topology;
@@ -19,6 +20,7 @@ pub use self::encode::split;
 pub use self::facts::kernel_config;
 pub use self::namespaces::{Namespace, in_own_namespace};
 pub use self::outcome::{command, lost, overhead, recorder, result};
+pub use self::processes::Processes;
 pub use self::root::Root;
 pub use self::unreadable::lockdown;
 

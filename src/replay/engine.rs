@@ -104,7 +104,7 @@ impl<'a, S: Sink> Replay<'a, S> {
             domains,
             masks,
             probed_masks: Vec::new(),
-            tasks: Tasks::new(alive, config.snapshot.recorder()),
+            tasks: Tasks::new(alive, &config.snapshot),
             cpus,
             taken_ns: i64::MIN,
             busy,
@@ -240,15 +240,20 @@ impl<'a, S: Sink> Replay<'a, S> {
                 }
                 let inherited = self.inherited(*parent_pid);
                 let child = self.tasks.fresh(*child_pid);
+                self.tasks.mark_new(child);
                 self.fork_flips(*parent_pid, child);
                 self.tasks[child].told = inherited;
                 self.tasks[child].forked = true;
                 self.rename(child, *child_comm);
             }
+            Payload::NewTask { pid, thread } if *pid > 0 => {
+                self.tasks.announce(event.pid, *pid, *thread);
+            }
             Payload::Exec { pid, old_pid } if *pid > 0 => {
                 if pid != old_pid {
                     self.exec_by_thread(*pid, *old_pid);
                 }
+                self.tasks.executed(*pid);
                 self.executed(*pid);
             }
             Payload::SetAffinity { pid } => {
@@ -267,6 +272,7 @@ impl<'a, S: Sink> Replay<'a, S> {
             Payload::TaskName { tgid, tid, comm } if *tid > 0 => {
                 let task = self.task_of_pid(*tid, *comm);
                 self.tasks[task].tgid = Some(*tgid);
+                self.tasks[task].tgid_at_start = false;
             }
             Payload::Counters(counters) => {
                 let counting = self.counting.get_or_insert_default();
@@ -486,7 +492,7 @@ impl<'a, S: Sink> Replay<'a, S> {
                 task: id,
                 pid: task.pid,
                 generation: task.generation,
-                tgid: task.tgid,
+                tgid: self.tasks.final_process(id),
                 comm: task.comm,
                 former_names: task.former_names.clone(),
                 run_ns: totals.run_ns,

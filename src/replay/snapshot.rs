@@ -14,6 +14,35 @@ pub struct Snapshot {
     by_tid: FxHashMap<i32, usize>,
     /// `None` where no record names its threads.
     recorder: Option<FxHashSet<i32>>,
+    /// Which process threads were of as the recording began, and of others as it ended.
+    pub processes: [Processes; 2],
+}
+
+/// Which process threads are of at one time.
+#[derive(Debug, Clone, Default)]
+pub struct Processes {
+    /// First and last thread id, and the process; without one, each thread is a process. Sorted by the first.
+    ranges: Vec<(i32, i32, Option<i32>)>,
+}
+
+impl Processes {
+    /// Of overlapping ranges, which no recorder writes, the one that begins last counts.
+    pub fn new(ranges: impl IntoIterator<Item = (i32, i32, Option<i32>)>) -> Self {
+        let mut ranges: Vec<_> = ranges.into_iter().collect();
+        ranges.sort_unstable();
+        Self { ranges }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// The process that a thread is of.
+    pub fn of(&self, tid: i32) -> Option<i32> {
+        let at = self.ranges.partition_point(|(first, ..)| *first <= tid);
+        let (_, last, process) = *self.ranges.get(at.checked_sub(1)?)?;
+        (tid <= last).then_some(process.unwrap_or(tid))
+    }
 }
 
 /// Most threads that are taken for the recorder's.
@@ -75,6 +104,26 @@ pub(super) fn intern(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn threads_are_of_the_process_whose_range_holds_them() {
+        let found = Processes::new([(20, 22, Some(20)), (1, 9, None), (30, 30, Some(20))]);
+        let of = [0, 1, 9, 10, 20, 22, 23, 30, 31].map(|tid| found.of(tid));
+        let twenty = Some(20);
+        let expected = [
+            None,
+            Some(1),
+            Some(9),
+            None,
+            twenty,
+            twenty,
+            None,
+            twenty,
+            None,
+        ];
+        assert_eq!(of, expected);
+        assert_eq!(Processes::default().of(1), None);
+    }
 
     #[test]
     fn cpus_that_the_trace_lacks_do_not_count() {

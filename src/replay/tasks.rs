@@ -5,6 +5,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::cpuset::MaskId;
 use super::pids::PidNumber;
 use super::rows::TaskId;
+use super::snapshot::{Processes, Snapshot};
 use super::words::Pair;
 use ttwu_parsers::event::Comm;
 use ttwu_parsers::print_fmt::PrevState;
@@ -43,6 +44,8 @@ pub struct Task {
     pub pid: i32,
     pub generation: u32,
     pub tgid: Option<i32>,
+    /// That is what the machine record says of its pid at the start.
+    pub tgid_at_start: bool,
     pub comm: Comm,
     pub former_names: Vec<Comm>,
     pub prio: i16,
@@ -135,6 +138,7 @@ impl Task {
             pid,
             generation,
             tgid: None,
+            tgid_at_start: false,
             comm: Comm::default(),
             former_names: Vec::new(),
             prio: 120,
@@ -207,6 +211,10 @@ pub struct Tasks {
     /// By pid: the masks of tasks alive at the start, and which of them record.
     alive: FxHashMap<i32, MaskId>,
     recorder: FxHashSet<i32>,
+    /// Which process threads were of at the start, and others at the end.
+    processes: [Processes; 2],
+    /// By pid: the process of a task that is about to be forked.
+    announced: FxHashMap<i32, i32>,
 }
 
 /// What a pid stands for.
@@ -223,12 +231,59 @@ struct Pid {
 }
 
 impl Tasks {
-    pub fn new(alive: FxHashMap<i32, MaskId>, recorder: FxHashSet<i32>) -> Self {
+    pub fn new(alive: FxHashMap<i32, MaskId>, snapshot: &Snapshot) -> Self {
         Self {
             alive,
-            recorder,
+            recorder: snapshot.recorder(),
+            processes: snapshot.processes.clone(),
             ..Self::default()
         }
+    }
+
+    /// Whether the record tells of processes. Where it does not, the few of which events tell are not told either: a
+    /// process that lacks most of its threads would be taken for a small one.
+    fn tells_processes(&self) -> bool {
+        !self.processes.iter().all(Processes::is_empty)
+    }
+
+    /// A task is about to be forked, as a thread of its parent's process or as a process of its own.
+    pub fn announce(&mut self, parent: i32, child: i32, thread: bool) {
+        if !self.tells_processes() {
+            return;
+        }
+        let process = match thread {
+            true => self.process_of(parent),
+            false => Some(child),
+        };
+        match process {
+            Some(process) => self.announced.insert(child, process),
+            None => self.announced.remove(&child),
+        };
+    }
+
+    /// The process that a pid's task is of now.
+    fn process_of(&self, pid: i32) -> Option<i32> {
+        match self.by_pid.get(&pid).map(|place| &self.people[*place]) {
+            Some(known) if known.generations > 0 => self[known.task?].tgid,
+            _ => self.processes[0].of(pid),
+        }
+    }
+
+    /// `exec`: whoever called it leads the process from then on.
+    pub fn executed(&mut self, pid: i32) {
+        if self.tells_processes()
+            && let Some(task) = self.find(pid)
+        {
+            self[task].tgid = Some(pid);
+        }
+    }
+
+    /// The process of a task at the end of the recording.
+    pub fn final_process(&self, id: TaskId) -> Option<i32> {
+        let task = &self[id];
+        let lives = self.find(task.pid) == Some(id);
+        let at_end = || self.processes[1].of(task.pid).filter(|_| lives);
+        task.tgid.or_else(at_end)
     }
 
     /// The next number stands for this pid.
@@ -314,6 +369,9 @@ impl Tasks {
     /// The task was started during the recording: what is known from the start is another's.
     pub fn mark_new(&mut self, id: TaskId) {
         self[id].told.take_if(|told| told.since == i64::MIN);
+        if std::mem::take(&mut self[id].tgid_at_start) {
+            self[id].tgid = None;
+        }
         self[id].masks_until = i64::MIN;
     }
 
@@ -331,6 +389,12 @@ impl Tasks {
         if pid.generations == 0 {
             task.told = self.alive.get(&pid.pid).copied().map(Told::at_start);
             task.recorder = self.recorder.contains(&pid.pid);
+            task.tgid = self.processes[0].of(pid.pid);
+            task.tgid_at_start = true;
+        }
+        if let Some(process) = self.announced.remove(&pid.pid) {
+            task.tgid = Some(process);
+            task.tgid_at_start = false;
         }
         self.list.push(task);
         pid.generations += 1;

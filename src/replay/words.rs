@@ -320,7 +320,7 @@ words! {
         /// Handlers of interrupts from other CPUs, within a run.
         Interrupt = "interrupt",
         /// Waits of a shootdown's initiator for the other CPUs, within a run.
-        TlbWait = "tlb_wait",
+        TlbWait = "tlb-wait",
         /// Asleep until an interrupt woke it.
         Blocked = "blocked",
         Unknown = "unknown",

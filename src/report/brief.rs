@@ -3,7 +3,7 @@
 use super::table::push_paragraph;
 use super::units::{count, counted, duration, percent, short_count};
 use super::{domains, most};
-use crate::attribute::answer::{Answer, CrossLlc, Flips, Ipis, Known, Migrations};
+use crate::attribute::answer::{Answer, Bounces, CrossLlc, Flips, Ipis, Known, Migrations};
 
 /// Causes and kinds that are named.
 const NAMED: usize = 3;
@@ -27,21 +27,20 @@ pub fn push_cross_llc(crossing: &Known<CrossLlc>, out: &mut String) {
 /// Puts migrations by cause behind `out`, and bounces and domains only if there is something about them.
 pub fn push_migrations(answer: &Answer, out: &mut String) {
     if let Known::Value(migrations) = &answer.migrations {
-        push_paragraph(out, "Migrations: ", &told_migrations(migrations), None);
+        let told = told_migrations(migrations, answer.flips.bounces.value());
+        push_paragraph(out, "Migrations: ", &told, None);
     }
     domains::push_alarms(&answer.domains, out);
 }
 
-fn told_migrations(of: &Migrations) -> String {
+fn told_migrations(of: &Migrations, bounces: Option<&Bounces>) -> String {
     let mut text = counted(of.total, "move");
     if let Known::Value(share) = of.cross_llc_share {
         text += &format!(", {} to another LLC", percent(share));
     }
     let causes = of.totals.iter().map(|(word, n)| (*word, *n)).collect();
     text += &named(causes);
-    if let Known::Value(bounces) = &of.bounces
-        && bounces.count > 0
-    {
+    if let Some(bounces) = bounces.filter(|bounces| bounces.count > 0) {
         text += &format!(
             "; {} between LLCs, {} lost",
             counted(bounces.count, "bounce"),
@@ -165,7 +164,7 @@ mod tests {
             moves.contains("Domains: LLC wider than the cache"),
             "{moves}"
         );
-        let flips = words(|out| push_flips(&answer.flips, out));
+        let flips = words(|out| push_flips(&answer.flips.decisions, out));
         assert!(
             flips.starts_with("wake_wide: 1,234,567 wide, 1,234,567 affine, 135,801 open of"),
             "{flips}"

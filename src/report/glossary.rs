@@ -84,7 +84,7 @@ pub const CATEGORIES: [Term; 7] = [
         "handlers of interrupts from other CPUs, within a run",
     ),
     term(
-        "tlb_wait",
+        "tlb-wait",
         "waiting for TLB shootdowns",
         "a shootdown's initiator waited for the other CPUs, within a run",
     ),

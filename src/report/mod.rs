@@ -1,6 +1,7 @@
 //! Reports: the answer's numbers for people ([`terminal`]) and for programs ([`json`]), and what `info` and
 //! `topology` print. Nothing is computed here that the answer does not hold.
 
+mod bounces;
 mod brief;
 pub mod cross_llc;
 pub mod doctor;
@@ -17,6 +18,7 @@ pub mod migrations;
 mod moments;
 pub mod path;
 pub mod processes;
+mod spread;
 mod table;
 pub mod terminal;
 pub mod throughput;

@@ -2,7 +2,7 @@
 
 use super::given;
 use super::table::{Column, FAINT, Lines, push_line, push_paragraph};
-use super::units::{count, duration, percent};
+use super::units::{count, counted, duration, percent};
 use crate::attribute::answer::{
     ByWord, Known, PathFacts, PathPart, PathTasks, PathVerdict, Readings,
 };
@@ -86,15 +86,22 @@ fn push_waits(path: &PathFacts, each: &dyn Fn(i64) -> String, out: &mut String) 
 /// Says what crossing LLCs may have added to the running time.
 fn push_within(path: &PathFacts, each: &dyn Fn(i64) -> String, out: &mut String) {
     let within = &path.running_within;
+    let basis = &within.basis;
     let parts = [
-        ("cold cache", &within.cold_cache),
-        ("transfer", &within.transfer),
+        ("cold cache", &within.cold_cache, &basis.cold_cache),
+        ("transfer", &within.transfer, &basis.transfer),
     ];
-    let told = parts.iter().filter_map(|(name, of)| {
-        let of = of.value()?;
-        let [value, low, high] =
-            [of.value, of.ci95[0], of.ci95[1]].map(|ns| each(ns.round() as i64));
-        Some(format!("{name} {value} [{low}, {high}]"))
+    let crossed = parts.iter().filter(|(_, _, basis)| basis.wakeups > 0);
+    let told = crossed.map(|(name, of, basis)| match of {
+        Known::Value(of) => {
+            let [value, low, high] =
+                [of.value, of.ci95[0], of.ci95[1]].map(|ns| each(ns.round() as i64));
+            format!("{name} {value} [{low}, {high}]")
+        }
+        Known::Unknown { .. } => {
+            let wakeups = counted(basis.wakeups, "wakeup");
+            format!("{name} of {wakeups} not measurable")
+        }
     });
     let told: Vec<String> = told.collect();
     if !told.is_empty() {
@@ -214,6 +221,8 @@ mod tests {
             ci95: [100_000.0, 400_000.0],
             n: 99,
         });
+        path.running_within.basis.cold_cache.wakeups = 99;
+        path.running_within.basis.transfer.wakeups = 1_234;
         let text = plain(&path, 1000);
         let squeezed = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
@@ -222,7 +231,9 @@ mod tests {
             "{text}"
         );
         assert!(
-            squeezed.contains("cold cache 200 ns [100 ns, 400 ns]"),
+            squeezed.contains(
+                "cold cache 200 ns [100 ns, 400 ns]; transfer of 1,234 wakeups not measurable"
+            ),
             "{text}"
         );
         assert!(
@@ -257,7 +268,7 @@ mod tests {
     #[test]
     fn what_is_not_there_has_no_row_and_what_is_withheld_no_gain() {
         let mut path = path();
-        for word in ["interrupt", "tlb_wait", "blocked", "unknown"] {
+        for word in ["interrupt", "tlb-wait", "blocked", "unknown"] {
             path.path_ns.insert(word, 0);
         }
         let withheld = Known::unknown("waits for CPUs that were all busy are 20 % of the path");

@@ -1,7 +1,8 @@
 //! Processes, in a few lines.
 
-use super::table::{Column, Lines};
-use super::units::{duration, percent, short_count};
+use super::spread;
+use super::table::{Column, Lines, push_paragraph};
+use super::units::{counted, duration, percent, short_count};
 use crate::attribute::answer::{Known, ProcessFacts};
 
 /// Processes that are shown.
@@ -10,7 +11,8 @@ const SHOWN: usize = 3;
 /// Columns of a process's name: the kernel's names have 15 bytes.
 const NAME: u16 = 16;
 
-/// Puts the busiest processes behind `out`, a line each under a heading; nothing where processes are not known.
+/// Puts the busiest processes behind `out`, a line each under a heading, and behind it what is known of its threads and
+/// of where it was over time; nothing where processes are not known.
 pub fn push(processes: &Known<Vec<ProcessFacts>>, out: &mut String) {
     let Some(found) = processes.value().filter(|found| !found.is_empty()) else {
         return;
@@ -42,13 +44,49 @@ pub fn push(processes: &Known<Vec<ProcessFacts>>, out: &mut String) {
         ]);
     }
     lines.push_to(out);
+    for process in found.iter().take(SHOWN) {
+        let told = [over_time(process), over_threads(process)];
+        let told: Vec<String> = told.into_iter().flatten().collect();
+        if !told.is_empty() {
+            let mut name: String = process.name.chars().take(usize::from(NAME)).collect();
+            if name.len() < process.name.len() {
+                name.push('…');
+            }
+            push_paragraph(out, "  ", &format!("{name}: {}", told.join("; ")), None);
+        }
+    }
+}
+
+/// Where most of it ran from one part of the window to the next.
+fn over_time(process: &ProcessFacts) -> Option<String> {
+    let of = process.co_residency.value()?;
+    let parts = of.windows.iter().filter(|window| window.run_ns > 0).count();
+    (parts > 1).then(|| {
+        let changes = match of.preferred_changes {
+            0 => "all the time".to_owned(),
+            changes => format!("mostly, changed {}", counted(changes, "time")),
+        };
+        format!("LLC {} {changes} over {parts} parts", of.preferred_llc)
+    })
+}
+
+/// How time and units spread over its threads, if they are several.
+fn over_threads(process: &ProcessFacts) -> Option<String> {
+    let runs = process.thread_run_ns.value().filter(|of| of.n > 1)?;
+    let mut text = format!("threads ran {}", spread::told(runs, spread::time));
+    if let Known::Value(units) = &process.units {
+        text += &format!("; units {}", spread::told(units, spread::number));
+    }
+    Some(text)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::WIDTH;
     use super::*;
-    use crate::attribute::answer::CoResidency;
+    use std::collections::BTreeMap;
+
+    use crate::attribute::answer::{CoResidency, ResidencyWindow, Spread};
 
     fn process(name: &str) -> ProcessFacts {
         ProcessFacts {
@@ -104,6 +142,52 @@ mod tests {
             "12.3M",
         ];
         assert_eq!(words, shown);
+    }
+
+    #[test]
+    fn what_is_known_over_time_and_threads_is_told() {
+        let window = |start_ns: i64, run_ns: i64| ResidencyWindow {
+            start_ns,
+            end_ns: start_ns + 10,
+            run_ns,
+            llc_share: BTreeMap::new(),
+        };
+        let mut told = process(&"\\u{1b}".repeat(15));
+        let residency = CoResidency {
+            share: 0.526,
+            preferred_llc: 3,
+            preferred_changes: 2,
+            llcs_at_once: 1.0,
+            windows: vec![window(0, 5), window(10, 0), window(20, 5)],
+        };
+        told.co_residency = Known::Value(residency);
+        let spread = |mean: f64| Spread {
+            n: 99_999,
+            mean,
+            min: 0.0,
+            max: 2.0 * mean,
+            range: 2.0 * mean,
+            stddev_population: mean / 4.0,
+            stddev_sample: Known::unknown("not asked"),
+        };
+        told.thread_run_ns = Known::Value(spread(1e9));
+        told.units = Known::Value(spread(8.0));
+        let mut out = String::new();
+        push(&Known::Value(vec![told]), &mut out);
+        let plain = anstream::adapter::strip_str(&out).to_string();
+        assert!(plain.lines().all(|line| line.chars().count() <= WIDTH));
+        let words: Vec<&str> = plain.split_whitespace().collect();
+        assert!(
+            words.join(" ").ends_with(
+                "LLC 3 mostly, changed 2 times over 2 parts; threads ran mean 1.000 s, 0 ns to 2.000 s, stddev 250 ms; \
+                 units mean 8, 0 to 16, stddev 2"
+            ),
+            "{plain}"
+        );
+    }
+
+    #[test]
+    fn nothing_is_said_of_what_is_not_known() {
         let mut out = String::new();
         push(&Known::unknown("no process ids"), &mut out);
         assert!(out.is_empty());

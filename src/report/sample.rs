@@ -57,7 +57,10 @@ pub fn answer() -> Answer {
         cross_llc: Known::Value(sections::cross_llc()),
         migrations: Known::Value(sections::migrations()),
         domains: Known::Value(sections::domains()),
-        flips: Known::Value(sections::flips()),
+        flips: FlipsAndBounces {
+            decisions: Known::Value(sections::flips()),
+            bounces: Known::Value(sections::bounces()),
+        },
         ipis: Known::Value(sections::ipis()),
         throughput: Known::Value(sections::throughput()),
         pairs: vec![pair("進捗進捗進", "sched-messaging"); 7],
@@ -173,6 +176,7 @@ fn waits() -> Waits {
         wait_ns: two(123_456_789_000, 123_456_789_000),
         wait_share: same(0.071),
         lost_ns: two(2_900_000_000, 4_400_000_000),
+        lost_share: two(0.0057, 0.0086),
     };
     Waits {
         count: 17_283_938,
@@ -188,6 +192,7 @@ fn waits() -> Waits {
             lost_events: 4,
             inconsistent: 1,
             lost_ns: same(0),
+            lost_share: same(0.0),
         },
     }
 }
@@ -318,6 +323,10 @@ pub fn path() -> PathFacts {
         running_within: RunningWithin {
             cold_cache: Known::unknown("not estimated"),
             transfer: Known::unknown("not estimated"),
+            basis: WithinBases {
+                cold_cache: WithinBasis::default(),
+                transfer: WithinBasis::default(),
+            },
         },
         path: PathDetail {
             start_ns: 0,
@@ -378,6 +387,7 @@ fn pair_verdicts() -> ByWord<VerdictFacts> {
         wait_ns: two(seen, any),
         wait_share: two(seen as f64 / 123_456_789.0, any as f64 / 123_456_789.0),
         lost_ns: two(0, any),
+        lost_share: same(0.0),
     };
     let mut verdicts = by_word(Verdict::ALL, Verdict::as_str, facts(0, 0));
     verdicts.insert("stacked-prev", facts(0, 61_728_394));

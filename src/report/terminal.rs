@@ -5,8 +5,8 @@
 use super::table::{FAINT, HEADING, push_line, push_paragraph};
 use super::units::{count, counted, duration, percent};
 use super::{
-    brief, cross_llc, domains, flips, headline, ipis, ledger, migrations, moments, path, processes,
-    throughput, waits, wakeups, worst,
+    bounces, brief, cross_llc, domains, flips, headline, ipis, ledger, migrations, moments, path,
+    processes, throughput, waits, wakeups, worst,
 };
 use crate::attribute::answer::{Answer, Known, RecorderFacts};
 
@@ -205,7 +205,7 @@ fn blocks(answer: &Answer, top: usize) -> Vec<Block> {
             brief::push_migrations(answer, out);
         }),
         block(Section::Flips, 6, false, &|out| {
-            brief::push_flips(&answer.flips, out);
+            brief::push_flips(&answer.flips.decisions, out);
         }),
         block(Section::Ipis, 7, false, &|out| {
             brief::push_ipis(&answer.ipis, out);
@@ -257,16 +257,16 @@ fn lines(blocks: &[Block]) -> usize {
 }
 
 fn push_migrations(answer: &Answer, out: &mut String) {
-    let unknown = || Known::unknown("no migrations are known");
-    let bounces = answer.migrations.value();
-    let bounces = bounces.map_or_else(unknown, |of| of.bounces.clone());
-    migrations::push(&answer.migrations, &bounces, out);
+    migrations::push(&answer.migrations, out);
     domains::push(&answer.domains, out);
 }
 
 fn push_flips(answer: &Answer, out: &mut String) {
-    if let Known::Value(of) = &answer.flips {
+    if let Known::Value(of) = &answer.flips.decisions {
         flips::push(of, out);
+    }
+    if let Known::Value(of) = &answer.flips.bounces {
+        bounces::push(of, out);
     }
 }
 

@@ -2,13 +2,28 @@
 
 use super::table::{HEADING, push_paragraph};
 use super::units::{count, duration, percent};
-use super::{given, units};
-use crate::attribute::answer::{Known, Throughput};
+use super::{given, spread, units};
+use crate::attribute::answer::{Known, PerThread, Throughput};
 
-/// Puts units per second behind `out`, then what the machine did for each.
+/// Puts units per second behind `out`, then what the machine did for each, and how they spread over threads.
 pub fn push(throughput: &Throughput, out: &mut String) {
     push_paragraph(out, "", &rate(throughput), Some(HEADING));
     push_paragraph(out, "", &per_unit(throughput), None);
+    if let Known::Value(of) = &throughput.per_thread
+        && throughput.named_throughput
+        && of.units.n > 1
+    {
+        push_paragraph(out, "", &per_thread(of), None);
+    }
+}
+
+fn per_thread(of: &PerThread) -> String {
+    format!(
+        "Per thread, of {}: units {}; ran {}.",
+        units::counted(of.units.n, "thread"),
+        spread::told(&of.units, spread::number),
+        spread::told(&of.run_ns, spread::time)
+    )
 }
 
 /// Wakeups are never called throughput: their number says nothing of what was done.
@@ -72,7 +87,7 @@ fn lost_capacity(of: &Throughput) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attribute::answer::{Readings, UnitSpan};
+    use crate::attribute::answer::{Readings, Spread, UnitSpan};
     use crate::report::WIDTH;
 
     fn sample() -> Throughput {
@@ -100,6 +115,7 @@ mod tests {
             }),
             tasks: vec!["lab-waker".to_owned(), "lab-wakee".to_owned()],
             by_task: Known::unknown("nobody"),
+            per_thread: Known::unknown("nobody"),
             notes: Vec::new(),
             critical: crate::report::sample::path(),
         }
@@ -127,6 +143,39 @@ mod tests {
             ..sample()
         };
         assert!(pushed(&missed).starts_with("Throughput: at least 2,000.0 units"));
+    }
+
+    #[test]
+    fn threads_have_a_line_if_they_are_several() {
+        let spread = |n: u64, mean: f64| Spread {
+            n,
+            mean,
+            min: mean / 2.0,
+            max: mean * 1.5,
+            range: mean,
+            stddev_population: mean / 4.0,
+            stddev_sample: Known::unknown("not asked"),
+        };
+        let among = |n: u64| Throughput {
+            per_thread: Known::Value(PerThread {
+                units: spread(n, 1_500.0),
+                run_ns: spread(n, 2e9),
+            }),
+            ..sample()
+        };
+        let mut out = String::new();
+        push(&among(4), &mut out);
+        let plain = anstream::adapter::strip_str(&out).to_string();
+        assert!(plain.lines().all(|line| line.chars().count() <= WIDTH));
+        let words: Vec<&str> = plain.split_whitespace().collect();
+        assert!(
+            words.join(" ").ends_with(
+                "Per thread, of 4 threads: units mean 1,500, 750 to 2,250, stddev 375; \
+                 ran mean 2.000 s, 1.000 s to 3.000 s, stddev 500 ms."
+            ),
+            "{plain}"
+        );
+        assert!(!pushed(&among(1)).contains("Per thread"));
     }
 
     #[test]

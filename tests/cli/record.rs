@@ -194,6 +194,91 @@ fn the_markers_of_a_workload_are_recorded() {
     assert_eq!(report["throughput"]["units"], 7, "{}", report["throughput"]);
 }
 
+/// The recorded command is this program, which starts threads that end before it does; `task_newtask`, as `trace-cmd` prints
+/// it, says of which process.
+#[test]
+fn threads_of_a_command_are_one_process() {
+    let Some(folder) = can_record() else { return };
+    let program = Path::new(env!("CARGO_BIN_EXE_ttwu"));
+    let trace = super::fixture("lab/stack/trace.dat").display().to_string();
+    for backend in BACKENDS {
+        let file = folder.path().join(backend);
+        let command = [
+            "--",
+            program.to_str().expect("UTF-8"),
+            "analyze",
+            "-q",
+            "--json",
+            &trace,
+        ];
+        recorded(backend, &file, &command);
+        let report = json(
+            &["analyze", "--json", "-q", "--top", "1000"]
+                .map(OsStr::new)
+                .into_iter()
+                .chain([file.as_os_str()])
+                .collect::<Vec<_>>(),
+        );
+        let processes = report["processes"].as_array().expect("processes are known");
+        let of = |tgid: i64| processes.iter().find(|p| p["tgid"].as_i64() == Some(tgid));
+        let ours = processes
+            .iter()
+            .filter(|p| p["name"] == "ttwu" && p["threads"].as_u64() > Some(2));
+        let ours: Vec<_> = ours.filter(|p| p["leaders"] == 1).collect();
+        assert!(!ours.is_empty(), "{backend}: {processes:?}");
+        if backend == "perf" {
+            continue;
+        }
+        let printed = Command::new("trace-cmd")
+            .args(["report", "-F", "task_newtask", "-i"])
+            .arg(&file)
+            .output();
+        let Some(printed) = printed.ok().filter(|output| output.status.success()) else {
+            eprintln!("no trace-cmd here: not compared");
+            continue;
+        };
+        // ttwu-123 [000] 1.5: task_newtask: pid=124 comm=ttwu clone_flags=3d0f00 oom_score_adj=0
+        let mut threads = std::collections::BTreeMap::<i64, std::collections::BTreeSet<i64>>::new();
+        let mut process_of = std::collections::BTreeMap::<i64, i64>::new();
+        for line in text(&printed.stdout)
+            .lines()
+            .filter(|line| line.contains("task_newtask"))
+        {
+            let field = |key: &str| line.split(key).nth(1)?.split_whitespace().next();
+            let flags = field("clone_flags=")
+                .and_then(|f| i64::from_str_radix(f.trim_start_matches("0x"), 16).ok());
+            let new: Option<i64> = field("pid=").and_then(|pid| pid.parse().ok());
+            let parent = line
+                .split('[')
+                .next()
+                .and_then(|task| task.trim().rsplit('-').next());
+            let parent: Option<i64> = parent.and_then(|pid| pid.parse().ok());
+            let (Some(flags), Some(new), Some(parent)) = (flags, new, parent) else {
+                panic!("{line}");
+            };
+            let process = match flags & 0x10000 {
+                0 => new,
+                _ => process_of.get(&parent).copied().unwrap_or(parent),
+            };
+            process_of.insert(new, process);
+            threads.entry(process).or_default().insert(new);
+        }
+        let mut compared = 0;
+        // Those that were started and began all of their threads while it was recorded.
+        for (tgid, tids) in threads.iter().filter(|(tgid, tids)| tids.contains(tgid)) {
+            if let Some(process) = of(*tgid) {
+                assert_eq!(
+                    process["threads"].as_u64(),
+                    Some(tids.len() as u64),
+                    "{process} {tids:?}"
+                );
+                compared += usize::from(tids.len() > 2);
+            }
+        }
+        assert!(compared > 0, "{threads:?}");
+    }
+}
+
 #[test]
 fn a_commands_end_is_passed_on() {
     let Some(folder) = can_record() else { return };

@@ -8,6 +8,7 @@ use crate::support::*;
 use ttwu::attribute::answer::{Answer, Known};
 use ttwu::attribute::{Selection, answer};
 use ttwu::pipeline::{RunOptions, prepare, replay};
+use ttwu::replay::units::Work;
 use ttwu::tables::{Budget, Builders, TableSet};
 
 /// Two cores of two threads, each core an LLC.
@@ -15,8 +16,14 @@ const TOPOLOGY: &str = "llc=0-1;2-3 smt=0-1;2-3";
 
 /// Everything that `analyze` says of a trace of the lab.
 pub fn analysed(path: &Path, topology: Option<&Path>, top: usize) -> Answer {
+    analysed_by(path, topology, top, None)
+}
+
+/// The same, with a unit of work.
+pub fn analysed_by(path: &Path, topology: Option<&Path>, top: usize, work: Option<Work>) -> Answer {
     let options = RunOptions {
         topology: topology.map(|path| path.display().to_string()),
+        work,
         ..RunOptions::default()
     };
     let prepared = prepare(path, &options, &|_| ()).unwrap_or_else(|e| panic!("{e}"));

@@ -2,6 +2,7 @@
 
 mod lab;
 mod walker;
+mod within;
 
 use ttwu::attribute::answer::{Known, PathFacts};
 use ttwu::attribute::{Facts, Scope, Selection, Span, critical_path};
@@ -107,7 +108,7 @@ fn check(path: &PathFacts, rows: &Rows, (start, end): (i64, i64), task: u32) {
         "transit",
         "wait",
         "interrupt",
-        "tlb_wait",
+        "tlb-wait",
         "blocked",
         "unknown",
     ];
@@ -150,6 +151,13 @@ fn check(path: &PathFacts, rows: &Rows, (start, end): (i64, i64), task: u32) {
         assert_eq!(ns(word), found.ns[word], "{word}: {found:?}");
     }
     assert_eq!(of.wakeups, found.wakeups);
+    let basis = path.running_within.basis;
+    for (of, expected) in [
+        (basis.cold_cache, found.cold),
+        (basis.transfer, found.transfer),
+    ] {
+        assert_eq!((of.wakeups, of.running_ns), expected, "{basis:?}");
+    }
 }
 
 /// The categories that have time.
@@ -249,7 +257,7 @@ fn interrupts_within_runs_are_apart() {
         parts(&path),
         [("interrupt", 9), ("running", 131), ("transit", 20)]
     );
-    assert!(path.path.not_shown.contains_key("tlb_wait"));
+    assert!(path.path.not_shown.contains_key("tlb-wait"));
     assert!(!path.path.not_shown.contains_key("interrupt"));
     let gain = *path.gain_at_most["interrupt"].value().unwrap();
     assert!((gain - 9.0 / 151.0).abs() < 1e-12);

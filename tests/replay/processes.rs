@@ -1,12 +1,16 @@
 //! Processes against the run times that `perf script` shows, and against what the lab's workloads do.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::cross_llc::analysed;
+use crate::cross_llc::{analysed, analysed_by};
+use crate::support::script::Script;
 use crate::support::*;
 use ttwu::attribute::answer::{Known, ProcessFacts};
+use ttwu::replay::snapshot::Processes;
+use ttwu::replay::units::Work;
+use ttwu_parsers::watch::Watch;
 
 fn processes(path: &Path, topology: Option<&Path>) -> Vec<ProcessFacts> {
     match analysed(path, topology, 1_000).processes {
@@ -142,6 +146,90 @@ fn run_times_equal_those_of_perf_script() {
     eprintln!("{compared} processes compared");
 }
 
+/// How many of an event's lines each thread wrote, by `perf script`, and which process each is of.
+fn script_events(path: &Path, event: &str) -> Option<Vec<(i32, i32)>> {
+    let output = Command::new("perf")
+        .args([
+            "script",
+            "--force",
+            "--ns",
+            "-F",
+            "pid,tid,time,event",
+            "-i",
+        ])
+        .arg(path)
+        .output();
+    let Some(output) = output.ok().filter(|output| output.status.success()) else {
+        eprintln!("skipped: no perf that reads {}", path.display());
+        return None;
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    let lines = text.lines().filter(|line| line.contains(event));
+    let ids = lines.filter_map(|line| {
+        let (pid, tid) = line.split_whitespace().next()?.split_once('/')?;
+        Some((pid.parse().ok()?, tid.parse().ok()?))
+    });
+    Some(ids.collect())
+}
+
+/// Each waking is a unit, but for the first, which begins the span. Threads of a process that did none count too.
+#[test]
+fn units_of_a_process_are_the_lines_of_its_threads() {
+    let work = Work::Event(Watch {
+        system: Some("sched".to_owned()),
+        name: "sched_waking".to_owned(),
+        field: None,
+    });
+    let mut compared = 0;
+    for (path, topology) in recordings() {
+        let Some(lines) = script_events(&path, "sched:sched_waking:") else {
+            continue;
+        };
+        let mut by_process: HashMap<i32, HashMap<i32, u64>> = HashMap::new();
+        let (mut exiting, mut credited) = (0, 0);
+        for (pid, tid) in lines.iter().skip(1).filter(|(_, tid)| *tid != 0) {
+            // perf has no ids of a task that is being reaped.
+            exiting += u64::from(*tid < 0);
+            *by_process.entry(*pid).or_default().entry(*tid).or_default() += 1;
+        }
+        let found = analysed_by(&path, topology.as_deref(), 1_000, Some(work.clone())).processes;
+        for process in found.value().expect("perf.data names processes") {
+            let of = format!("{} {} {}", path.display(), process.name, process.tgid);
+            let expected = by_process.get(&process.tgid);
+            let Known::Value(units) = &process.units else {
+                assert_eq!(expected, None, "{of}");
+                continue;
+            };
+            let expected = expected.cloned().unwrap_or_default();
+            let sum = (units.mean * units.n as f64).round() as u64;
+            let more = sum - expected.values().sum::<u64>();
+            credited += more;
+            assert_eq!(units.n, process.threads, "{of}");
+            if more > 0 {
+                continue;
+            }
+            assert_eq!(
+                Some(units.max),
+                expected.values().max().map(|n| *n as f64),
+                "{of}"
+            );
+            let squares: f64 = expected.values().map(|n| (*n as f64).powi(2)).sum();
+            let variance = squares / units.n as f64 - units.mean.powi(2);
+            assert!(
+                (units.stddev_population - variance.max(0.0).sqrt()).abs() < 1e-3,
+                "{of}"
+            );
+            compared += 1;
+        }
+        assert!(
+            credited <= exiting,
+            "{}: {credited} of {exiting}",
+            path.display()
+        );
+    }
+    eprintln!("{compared} processes compared");
+}
+
 /// One process, a thread pinned to each LLC, or both to one.
 #[test]
 fn pairs_of_the_lab_live_where_they_were_pinned() {
@@ -183,4 +271,79 @@ fn a_trace_without_processes_says_so() {
         panic!("a trace.dat does not name processes");
     };
     assert!(unknown.contains("which threads belong"), "{unknown}");
+}
+
+/// Thread 11 of process 10 starts a thread, process 20 a process, which starts a thread that then runs a program: it goes on
+/// as the leader. Of 33 no event tells; 40 and 41 are told after the end, but 41 died. Then 20 ends, and its id is a
+/// thread's of process 10. Thread 12 is told of a process that had ended before it was started anew.
+const BORN: &str = "
+    100 0 0    switch 0:R 11
+    105 1 0    switch 0:R 20
+    110 0 11   newtask 30 thread
+    111 0 11   fork 30
+    112 0 11   new 30 to=2
+    113 2 0    switch 0:R 30
+    120 1 20   newtask 31
+    121 1 20   fork 31
+    122 1 20   new 31 to=3
+    123 3 0    switch 0:R 31
+    130 3 31   newtask 32 thread
+    131 3 31   fork 32
+    132 3 31   new 32 to=3
+    140 3 31   switch 31:S 32
+    145 3 32   exec 31 32
+    150 3 31   switch 31:S 0
+    160 0 11   fork 33
+    161 0 11   new 33 to=0
+    162 0 11   fork 40
+    163 0 11   new 40 to=0
+    164 0 11   fork 41
+    165 0 11   new 41 to=0
+    166 0 11   fork 12
+    167 0 11   new 12 to=0
+    170 0 11   switch 11:S 33
+    175 0 33   switch 33:S 40
+    180 0 40   switch 40:S 41
+    185 0 41   switch 41:X 12
+    187 0 12   switch 12:S 0
+    190 1 20   switch 20:X 0
+    195 2 30   newtask 20 thread
+    196 2 30   fork 20
+    197 2 30   new 20 to=2
+    200 2 30   switch 30:S 20
+    210 2 20   switch 20:S 0";
+
+#[test]
+fn threads_that_are_born_meanwhile_are_of_their_parents_process() {
+    let tgids = |told: bool| {
+        let mut script = Script::new("llc=0-3 smt=0;1;2;3 node=0-3", BORN);
+        if told {
+            let start = [(10, 12, Some(10)), (20, 20, None)];
+            let end = [(40, 41, Some(10))];
+            script.snapshot.processes = [Processes::new(start), Processes::new(end)];
+        }
+        let played = script.play();
+        let tasks = played.rows.tasks.iter();
+        let tgids: Vec<_> = tasks.map(|t| ((t.pid, t.generation), t.tgid)).collect();
+        tgids.into_iter().collect::<BTreeMap<_, _>>()
+    };
+    let found = tgids(true);
+    let ten = Some(10);
+    let expected = [
+        ((11, 0), ten),
+        ((12, 0), None),
+        ((20, 0), Some(20)),
+        ((20, 1), ten),
+        ((30, 0), ten),
+        // The former leader, and the thread that became it.
+        ((31, 0), Some(31)),
+        ((31, 1), Some(31)),
+        ((33, 0), None),
+        ((40, 0), ten),
+        ((41, 0), None),
+    ];
+    assert_eq!(found, BTreeMap::from(expected));
+    // Without a record the few that events tell of are not told.
+    let found = tgids(false);
+    assert!(found.values().all(Option::is_none), "{found:?}");
 }

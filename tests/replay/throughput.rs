@@ -87,6 +87,21 @@ fn units_and_their_rate_are_what_the_workload_printed() {
         let off = (found.per_second / rate - 1.0).abs();
         println!("{name}: {} of {rate} per second", found.per_second);
         assert!(off < 0.01, "{name}: {} of {rate}", found.per_second);
+        // One thread writes the markers, so that all of what was printed is its own.
+        let by_task = found.by_task.value().expect("markers name who wrote them");
+        let told: Vec<_> = by_task.iter().map(|t| (t.name.as_str(), t.units)).collect();
+        assert_eq!(told, [("lab-waker", messages)], "{name}");
+        let threads = found
+            .per_thread
+            .value()
+            .expect("it is known who wrote them");
+        let units = &threads.units;
+        assert_eq!(
+            (units.n, units.mean, units.range),
+            (1, messages as f64, 0.0),
+            "{name}"
+        );
+        assert_eq!(threads.run_ns.mean, by_task[0].run_ns as f64, "{name}");
         let span = (found.span.end_ns - found.span.start_ns) as f64;
         assert_eq!(found.time_per_unit_ns, span / messages as f64);
         // Each of these messages is at most one wakeup there and one back, and little else goes on.

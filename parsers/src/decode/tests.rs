@@ -151,6 +151,31 @@ fn moves_by_numa_balancing_name_their_tasks() {
     assert_eq!(stuck, Payload::Other);
 }
 
+/// As Linux 6.12 lays it out: a thread by glibc, with CLONE_THREAD among its flags; a process by `fork`, with none but
+/// those that set its thread id and clear it.
+#[test]
+fn new_tasks_are_threads_or_processes() {
+    let fields = [
+        ("pid_t pid", 8, 4),
+        ("char comm[16]", 12, 16),
+        ("unsigned long clone_flags", 32, 8),
+        ("short oom_score_adj", 40, 2),
+    ];
+    let told = |fields: &[_], flags: u64| {
+        let mut record = vec![7, 0, 0, 0, 9, 0, 0, 0];
+        record.extend(1234_i32.to_le_bytes());
+        record.extend([b'x'; 20]);
+        record.extend(flags.to_le_bytes());
+        record.extend([0; 8]);
+        let decoder = Decoder::new(&[probe("task", "task_newtask", fields)], Endian::Little, 8);
+        decoder.decode_any(&record, &SEEN).unwrap().payload
+    };
+    let of = |thread| Payload::NewTask { pid: 1234, thread };
+    assert_eq!(told(&fields, 0x003d_0f00), of(true));
+    assert_eq!(told(&fields, 0x0120_0000), of(false));
+    assert_eq!(told(&fields[..2], 0), Payload::Other);
+}
+
 /// As Linux 6.12 laid the probe out: the flush of a huge page, and that of all addresses.
 #[test]
 fn ranges_to_be_flushed_are_read() {

@@ -1,8 +1,17 @@
-//! Wakee flips, the decisions that follow from them, and bounces between LLCs (`analysis` §5).
+//! Wakee flips and the decisions that follow from them (`analysis` §5).
 
 use serde::Serialize;
 
-use super::{ByWord, Known};
+use super::{Bounces, ByWord, Known};
+
+/// What `wake_wide()` decided, and the bounces between LLCs: these are known from migrations alone, so they stand beside
+/// the reason where nothing is known of decisions.
+#[derive(Debug, Clone, Serialize)]
+pub struct FlipsAndBounces {
+    #[serde(flatten)]
+    pub decisions: Known<Flips>,
+    pub bounces: Known<Bounces>,
+}
 
 #[derive(Debug, Clone, Serialize)]
 pub struct Flips {

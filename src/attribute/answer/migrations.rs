@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Bounces, ByWord, Known, Quantiles};
+use super::{ByWord, Known, Quantiles};
 
 #[derive(Debug, Clone, Serialize)]
 pub struct Migrations {
@@ -25,5 +25,4 @@ pub struct Migrations {
     /// New tasks by the distance from their parent's CPU to their first; the kernel does not announce these as
     /// migrations (before 4.14 it does: then they are in `by_cause` too).
     pub fork_placements: ByWord<u64>,
-    pub bounces: Known<Bounces>,
 }

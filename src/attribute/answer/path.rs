@@ -17,11 +17,31 @@ pub struct PathFacts {
     pub path: PathDetail,
 }
 
-/// What of the running time crossing LLCs may have cost. It is a part of `running`, not a loss beside it.
+/// What of the running time crossing LLCs may have cost, in nanoseconds: each task's own difference a wakeup (`tasks`),
+/// times its wakeups that cross and begin a run on the path. It is a part of `running`, not a loss beside it.
 #[derive(Debug, Clone, Serialize)]
 pub struct RunningWithin {
     pub cold_cache: Known<Estimate>,
     pub transfer: Known<Estimate>,
+    pub basis: WithinBases,
+}
+
+/// What both rest on.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct WithinBases {
+    pub cold_cache: WithinBasis,
+    pub transfer: WithinBasis,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct WithinBasis {
+    /// Wakeups that cross and begin a run of which a part is on the path.
+    pub wakeups: u64,
+    /// Those of tasks of which crossing was compared: the others cost what is not known.
+    pub compared: u64,
+    /// The parts of all these runs that are on the path. The cost is at most so much.
+    pub running_ns: i64,
+    pub running_share: f64,
 }
 
 #[derive(Debug, Clone, Serialize)]

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Known, PathFacts, Readings};
+use super::{Known, PathFacts, Readings, Spread};
 
 /// Units per second, and what the machine did for each.
 #[derive(Debug, Clone, Serialize)]
@@ -32,6 +32,8 @@ pub struct Throughput {
     pub tasks: Vec<String>,
     /// The tasks that did the most units.
     pub by_task: Known<Vec<TaskUnits>>,
+    /// How units spread over the threads that did any.
+    pub per_thread: Known<PerThread>,
     /// What the figures rest on, each a full sentence.
     pub notes: Vec<String>,
     /// What the time of the span went into.
@@ -52,4 +54,13 @@ pub struct TaskUnits {
     pub name: String,
     pub pid: i32,
     pub units: u64,
+    /// Its time on CPUs in the window.
+    pub run_ns: i64,
+}
+
+/// The threads that did units: how many each did, and for how long each was on CPUs in the window.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PerThread {
+    pub units: Spread,
+    pub run_ns: Spread,
 }

@@ -80,6 +80,14 @@ impl Comparison {
         (least >= LEAST_SAMPLES as f64).then_some(comparison)
     }
 
+    /// The same difference for another number of wakeups that cross.
+    pub fn for_wakeups(mut self, crossing: u64) -> Self {
+        let times = crossing as f64 / self.crossing.max(1.0);
+        self.parts.iter_mut().for_each(|part| part.times *= times);
+        self.crossing = crossing as f64;
+        self
+    }
+
     /// The total in nanoseconds.
     pub fn resampled(&self) -> Resampled {
         let (a, b) = self.key;

@@ -55,16 +55,10 @@ pub struct Wakeup {
 impl Wakeup {
     /// Whether the wakeup crosses as a cost means it, or does not cross at all; `None` if it is on neither side.
     pub fn crosses(&self, cost: Cost) -> Option<bool> {
-        let (waker, prev) = (self.waker_crosses, self.prev_crosses);
         match cost {
             // A task that wakes itself is no pair.
             Cost::Transit if self.waker.is_none_or(|waker| waker == self.wakee) => None,
-            Cost::Transit => waker,
-            Cost::ColdCache if prev == Some(true) => Some(true),
-            Cost::Transfer if (waker, prev) == (Some(true), Some(false)) => Some(true),
-            Cost::ColdCache | Cost::Transfer => {
-                ((waker, prev) == (Some(false), Some(false))).then_some(false)
-            }
+            _ => side(cost, self.waker_crosses, self.prev_crosses),
         }
     }
 
@@ -84,6 +78,19 @@ impl Wakeup {
         let (cycles, instructions) = (self.cycles? as f64, self.instructions? as f64);
         self.run_ns?;
         Some((cycles / instructions * CPI_ONE).round() as u32)
+    }
+}
+
+/// The side of a wakeup of which is known whether it leads to another LLC than the waker's, and than the one that the
+/// wakee was last in.
+pub fn side(cost: Cost, waker: Option<bool>, prev: Option<bool>) -> Option<bool> {
+    match cost {
+        Cost::Transit => waker,
+        Cost::ColdCache if prev == Some(true) => Some(true),
+        Cost::Transfer if (waker, prev) == (Some(true), Some(false)) => Some(true),
+        Cost::ColdCache | Cost::Transfer => {
+            ((waker, prev) == (Some(false), Some(false))).then_some(false)
+        }
     }
 }
 

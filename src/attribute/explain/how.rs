@@ -235,6 +235,9 @@ fn category() -> Vec<String> {
          then its waker at the waking, and so on to the first unit's start. Its parts sum exactly to that span."
             .to_owned(),
         "A gain is at most T / (T - t) - 1, if order and placement of everything else stay as they are.".to_owned(),
+        "Of the running time, what crossing LLCs may have cost is told within it (running_within): each task's own \
+         difference a wakeup, times its wakeups that cross and begin a run on the path, and no more than these runs took."
+            .to_owned(),
     ]
 }
 

@@ -133,7 +133,7 @@ impl Place {
                 )
             }
             .noting("handlers that took time from a task, on the critical path or not"),
-            "tlb_wait" => Self::new(Table::Flushes, col("wait_ns").gt(lit(0)))
+            "tlb-wait" => Self::new(Table::Flushes, col("wait_ns").gt(lit(0)))
                 .noting("shootdowns whose initiator waited, on the critical path or not"),
             _ => return None,
         };

@@ -94,7 +94,7 @@ fn decisions_are_counted_by_policy_and_task() {
         ..wake()
     };
     let rig = rig(&[shown, shown, wide, pulled, open, outside]);
-    let flips = value(&rig.answer(&Selection::default()).flips);
+    let flips = value(&rig.answer(&Selection::default()).flips.decisions);
     assert_eq!(
         (flips.kernel_policy, flips.recorded, flips.perhaps),
         ("halve-new", 4, 1)
@@ -154,7 +154,7 @@ fn what_is_not_known_is_said() {
     setup.factors = vec![None; 4];
     let mut rig = with_setup(&setup, &[wake()]).without_topology();
     rig.config.flips = setup;
-    let flips = value(&rig.answer(&Selection::default()).flips);
+    let flips = value(&rig.answer(&Selection::default()).flips.decisions);
     assert_eq!(flips.recorded, 1);
     let reasons = [
         unknown(&flips.policies),
@@ -170,7 +170,7 @@ fn what_is_not_known_is_said() {
     assert!(unknown(&flips.probe_check).contains("no probes"));
     let mut silent = self::rig(&[wake()]);
     silent.survey.by_type[1] = 0;
-    let reason = unknown(&silent.answer(&Selection::default()).flips);
+    let reason = unknown(&silent.answer(&Selection::default()).flips.decisions);
     assert!(reason.contains("sched_waking"), "{reason}");
 }
 
@@ -188,7 +188,7 @@ fn recorded(folder: &str) -> Flips {
     let counts = pipeline::replay(&prepared, &mut builders, &|_| ());
     let tables = builders.finish().unwrap();
     let answer = crate::attribute::answer(&prepared, &counts, &tables, &Selection::default());
-    value(&answer.unwrap().flips)
+    value(&answer.unwrap().flips.decisions)
 }
 
 /// One task that hands messages to six workers; two that answer each other; twenty senders and twenty receivers.

@@ -1,7 +1,7 @@
 //! One chain: a cursor that goes backwards from a task and an instant, piece by piece.
 
 use super::super::blocks::NO_NUMBER;
-use super::history::{History, NO_CPU, Road, Stretch, What};
+use super::history::{Crossing, History, NO_CPU, Road, Stretch, What};
 use super::load::Loaded;
 use super::spans::CpuSpans;
 use crate::replay::words::{Left, Origin, Pair, Reading, Verdict, Waker, Why};
@@ -41,8 +41,8 @@ pub enum Doing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Passed {
     pub context: Waker,
-    /// `None` if the topology does not tell.
-    pub crosses_llc: Option<bool>,
+    pub wakee: u32,
+    pub crossing: Crossing,
 }
 
 /// Takes what the chain meets, from the end to the start.
@@ -211,7 +211,7 @@ impl Walk<'_> {
                 waker,
                 road,
                 context,
-                crosses,
+                crossing,
                 enqueued,
             } => {
                 if self.cursor.above == Above::InPlace {
@@ -221,7 +221,7 @@ impl Walk<'_> {
                 }
                 let passed = self.pass_wake(stretch, road, enqueued);
                 if passed {
-                    self.follow(stretch, waker, context, crosses);
+                    self.follow(stretch, waker, context, crossing);
                 }
                 passed
             }
@@ -288,16 +288,13 @@ impl Walk<'_> {
     }
 
     /// Goes on with the waker if it is a task; with the task's sleep if it is an interrupt, or not known.
-    fn follow(&mut self, wake: &Stretch, waker: u32, context: u8, crosses: u8) {
+    fn follow(&mut self, wake: &Stretch, waker: u32, context: u8, crossing: Crossing) {
         let context = Waker::ALL.get(usize::from(context)).copied();
         let context = context.unwrap_or(Waker::Unknown);
         self.into.wakeup(Passed {
             context,
-            crosses_llc: match crosses {
-                0 => Some(false),
-                1 => Some(true),
-                _ => None,
-            },
+            wakee: wake.task,
+            crossing,
         });
         self.next -= 1;
         match is_followed(context) {

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::super::answer::{
     ByWord, Known, PathDetail, PathFacts, PathMeanwhile, PathMoment, PathPart, PathRange,
-    PathSpread, PathTask, PathTasks, PathTransit, PathVerdict, PathWait, RunningWithin,
+    PathSpread, PathTask, PathTasks, PathTransit, PathVerdict, PathWait,
 };
 use super::super::scope::{Scope, is_member, members};
 use super::super::wakeups::{by_distance, by_word};
@@ -18,6 +18,7 @@ use super::chain::{Doing, Piece};
 use super::history::NO_CPU;
 use super::segments::has_tlb_waits;
 use super::tally::{Sum, Tally, at};
+use super::within::not_measured;
 use crate::replay::words::{Category, Origin, Path, Reading, Verdict, Waker, Why};
 use crate::topology::Distance;
 
@@ -70,10 +71,7 @@ pub fn facts(
             }
         }),
         gain_assumption: ASSUMPTION,
-        running_within: RunningWithin {
-            cold_cache: Known::unknown(NOT_ESTIMATED),
-            transfer: Known::unknown(NOT_ESTIMATED),
-        },
+        running_within: not_measured(),
         path: PathDetail {
             start_ns: span.start_ns,
             end_ns: span.end_ns.max(span.start_ns),
@@ -94,8 +92,6 @@ pub fn facts(
         },
     })
 }
-
-const NOT_ESTIMATED: &str = "crossing LLCs was not estimated";
 
 /// The tasks with the most time, and what the others have.
 struct Ranked {

@@ -30,8 +30,7 @@ pub enum What {
         road: Road,
         /// Code of the waker's context.
         context: u8,
-        /// 1 if the waker's and the chosen CPU have different LLCs, 0 if not; otherwise the trace does not tell.
-        crosses: u8,
+        crossing: Crossing,
         /// Whether its enqueue was recorded.
         enqueued: bool,
     },
@@ -61,6 +60,36 @@ impl Road {
 
     pub fn distance(self) -> u8 {
         self.0 & 15
+    }
+}
+
+/// Whether a wakeup leads to another LLC than the waker's, and than the one that its task was last in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Crossing(u8);
+
+impl Crossing {
+    /// What the waker's side says stands in the lower bits. 2 stands for what the trace does not tell.
+    pub fn new(from_waker: Option<bool>, from_prev: Option<bool>) -> Self {
+        let code = |crosses: Option<bool>| crosses.map_or(2, u8::from);
+        Self(code(from_prev) << 2 | code(from_waker))
+    }
+
+    /// From the waker's CPU to the chosen one.
+    pub fn of_waker(self) -> Option<bool> {
+        Self::flag(self.0 & 3)
+    }
+
+    /// From the previous CPU to the chosen one.
+    pub fn of_prev(self) -> Option<bool> {
+        Self::flag(self.0 >> 2)
+    }
+
+    fn flag(code: u8) -> Option<bool> {
+        match code {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
     }
 }
 

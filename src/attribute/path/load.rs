@@ -7,11 +7,12 @@ use rustc_hash::FxHashMap;
 use super::super::blocks::{Block, NO_NUMBER, NO_TIME, blocks};
 use super::super::scope::Scope;
 use super::cpus::{Cpus, Ran};
-use super::history::{History, NO_CPU, Road, Stretch, What};
+use super::history::{Crossing, History, NO_CPU, Road, Stretch, What};
 use super::segments::{Batch, Segment, TLB_WAIT};
 use super::spans::CpuSpans;
 use crate::replay::words::{Class, Left, Pair};
 use crate::tables::Table;
+use crate::topology::Topology;
 
 /// What a segment's rows say.
 pub struct Loaded {
@@ -50,7 +51,7 @@ struct Part {
 #[derive(Default)]
 struct Scratch {
     times: [Vec<i64>; 3],
-    numbers: [Vec<u32>; 3],
+    numbers: [Vec<u32>; 5],
     codes: [Vec<u8>; 6],
 }
 
@@ -109,7 +110,7 @@ fn read(scope: &Scope, batches: &[Batch], reach: Reach) -> PolarsResult<Part> {
             .columns(batch.table, batch.number, columns, None)?;
         for block in blocks(&rows) {
             match batch.table {
-                Table::Wakeups => part.wakeups(&block, reach)?,
+                Table::Wakeups => part.wakeups(&block, reach, scope.facts.topology())?,
                 Table::Waits => part.waits(&block, reach)?,
                 Table::Slices => part.slices(&block, reach)?,
                 Table::Ipis => part.interrupts(&block, reach)?,
@@ -120,13 +121,15 @@ fn read(scope: &Scope, batches: &[Batch], reach: Reach) -> PolarsResult<Part> {
     Ok(part)
 }
 
-const WAKEUPS: [&str; 11] = [
+const WAKEUPS: [&str; 13] = [
     "waking_ns",
     "wakeup_ns",
     "switch_in_ns",
     "waker",
     "wakee",
+    "waker_cpu",
     "prev_cpu",
+    "chosen_cpu",
     "class",
     "path",
     "waker_chosen",
@@ -154,16 +157,19 @@ impl Reach {
 }
 
 impl Part {
-    fn wakeups(&mut self, block: &Block, reach: Reach) -> PolarsResult<()> {
+    fn wakeups(&mut self, block: &Block, reach: Reach, topology: &Topology) -> PolarsResult<()> {
         let [wakings, wakeups, switch_ins] = &mut self.scratch.times;
-        let [wakers, wakees, prev_cpus] = &mut self.scratch.numbers;
+        let [wakers, wakees, waker_cpus, prev_cpus, chosen_cpus] = &mut self.scratch.numbers;
         let [classes, paths, distances, contexts, crossing, _] = &mut self.scratch.codes;
         let wakings = block.times("waking_ns", wakings)?;
         let wakeups = block.times("wakeup_ns", wakeups)?;
         let switch_ins = block.times("switch_in_ns", switch_ins)?;
         let tasks = block.numbers("waker", wakers)?.iter();
         let tasks = tasks.zip(block.numbers("wakee", wakees)?);
-        let tasks = tasks.zip(block.numbers("prev_cpu", prev_cpus)?);
+        let cpus = block.numbers("waker_cpu", waker_cpus)?.iter();
+        let cpus = cpus.zip(block.numbers("prev_cpu", prev_cpus)?);
+        let cpus = cpus.zip(block.numbers("chosen_cpu", chosen_cpus)?);
+        let tasks = tasks.zip(cpus);
         let kinds = block.codes("class", classes)?.iter();
         let kinds = kinds.zip(block.codes("context", contexts)?);
         let roads = block.codes("path", paths)?.iter();
@@ -172,7 +178,7 @@ impl Part {
         let stamps = wakings.iter().zip(wakeups).zip(switch_ins);
         for (((stamps, tasks), kinds), roads) in stamps.zip(tasks).zip(kinds).zip(roads) {
             let ((&waking, &wakeup), &switch_in) = stamps;
-            let ((&waker, &wakee), &prev_cpu) = tasks;
+            let ((&waker, &wakee), ((&waker_cpu, &prev_cpu), &chosen_cpu)) = tasks;
             let (&class, &context) = kinds;
             let ((&path, &distance), &crosses) = roads;
             // The wakee had not left its runqueue: that it was woken changed nothing.
@@ -195,7 +201,10 @@ impl Part {
                     waker,
                     road: Road::new(path, distance),
                     context,
-                    crosses,
+                    crossing: Crossing::new(
+                        Some(crosses == 1).filter(|_| waker_cpu != NO_NUMBER && crosses <= 1),
+                        crosses_llc(topology, prev_cpu, chosen_cpu),
+                    ),
                     enqueued,
                 },
             });
@@ -205,7 +214,7 @@ impl Part {
 
     fn waits(&mut self, block: &Block, reach: Reach) -> PolarsResult<()> {
         let [starts, ends, waits] = &mut self.scratch.times;
-        let [tasks, cpus, _] = &mut self.scratch.numbers;
+        let [tasks, cpus, ..] = &mut self.scratch.numbers;
         let [origins, seen, any, ..] = &mut self.scratch.codes;
         let stamps = block.times("start_ns", starts)?.iter();
         let stamps = stamps.zip(block.times("end_ns", ends)?);
@@ -243,7 +252,7 @@ impl Part {
 
     fn slices(&mut self, block: &Block, reach: Reach) -> PolarsResult<()> {
         let [starts, ends, _] = &mut self.scratch.times;
-        let [tasks, cpus, _] = &mut self.scratch.numbers;
+        let [tasks, cpus, ..] = &mut self.scratch.numbers;
         let [states, ..] = &mut self.scratch.codes;
         let stamps = block.times("start_ns", starts)?.iter();
         let stamps = stamps.zip(block.times("end_ns", ends)?);
@@ -332,6 +341,11 @@ fn keep_later(of: &mut FxHashMap<u32, Stretch>, stretch: Stretch) {
     if (kept.end_ns, kept.start_ns) < (stretch.end_ns, stretch.start_ns) {
         *kept = stretch;
     }
+}
+
+fn crosses_llc(topology: &Topology, from_cpu: u32, to_cpu: u32) -> Option<bool> {
+    let known = from_cpu != NO_NUMBER && to_cpu != NO_NUMBER;
+    known.then(|| topology.crosses_llc(from_cpu, to_cpu))?
 }
 
 fn cpu(number: u32) -> u16 {

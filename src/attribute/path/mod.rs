@@ -39,11 +39,13 @@ mod facts;
 mod gaps;
 mod history;
 mod load;
+mod runs;
 mod segments;
 mod spans;
 mod tally;
 #[cfg(test)]
 mod tests;
+mod within;
 mod workload;
 
 use polars::prelude::PolarsResult;
@@ -51,10 +53,13 @@ use rayon::prelude::*;
 
 use self::chain::Cursor;
 use self::facts::facts;
+pub use self::runs::CrossingRuns;
 use self::segments::{SEGMENT_ROWS, plan};
 use self::tally::{Shares, Tally};
+pub use self::within::within;
 use self::workload::Groups;
 use super::answer::PathFacts;
+use super::cross_llc::Costs;
 use super::scope::Scope;
 use super::work::Span;
 use crate::tables::Table;
@@ -67,7 +72,29 @@ const WINDOWS: i64 = 8;
 /// # Errors
 /// Tables that cannot be read back.
 pub fn critical_path(scope: &Scope, span: &Span) -> PolarsResult<PathFacts> {
+    Ok(measure(scope, span)?.with(&Costs::measure(scope)?))
+}
+
+/// Follows the critical path of a span.
+pub fn measure(scope: &Scope, span: &Span) -> PolarsResult<Measured> {
     by_segments(scope, span, SEGMENT_ROWS)
+}
+
+/// A path, of which what crossing LLCs cost within its runs is still to be told: that takes a while to be known.
+pub struct Measured {
+    pub facts: PathFacts,
+    pub runs: CrossingRuns,
+}
+
+impl Measured {
+    /// The path, with what crossing cost.
+    pub fn with(self, crossing: &Costs) -> PathFacts {
+        let total_ns = self.facts.path.total_ns;
+        PathFacts {
+            running_within: within(&self.runs, crossing, total_ns),
+            ..self.facts
+        }
+    }
 }
 
 /// A part of the span with the path from its own end.
@@ -77,7 +104,7 @@ struct Window {
     shares: Shares,
 }
 
-fn by_segments(scope: &Scope, span: &Span, rows: usize) -> PolarsResult<PathFacts> {
+fn by_segments(scope: &Scope, span: &Span, rows: usize) -> PolarsResult<Measured> {
     let tasks = scope.tables().rows(Table::Tasks);
     let gaps = gaps::gaps(scope)?;
     let groups = Groups::read(scope)?;
@@ -99,7 +126,10 @@ fn by_segments(scope: &Scope, span: &Span, rows: usize) -> PolarsResult<PathFact
             },
         );
     }
-    facts(scope, span, &mut tally, &windows)
+    Ok(Measured {
+        facts: facts(scope, span, &mut tally, &windows)?,
+        runs: tally.runs,
+    })
 }
 
 fn windows(span: &Span) -> Vec<Window> {

@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::chain::{Collect, Doing, Passed, Piece};
 use super::load::Loaded;
+use super::runs::CrossingRuns;
 use super::spans::CpuSpans;
 use crate::replay::words::{Category, Pair, Reading, Verdict, Waker, Why};
 
@@ -62,6 +63,7 @@ pub struct Tally<'a> {
     pub across_llcs: u64,
     /// Wakeups of which it is not known whether they crossed LLCs.
     pub maybe_across_llcs: u64,
+    pub runs: CrossingRuns,
     longest: Longest,
 }
 
@@ -84,6 +86,7 @@ impl<'a> Tally<'a> {
             wakeups: Default::default(),
             across_llcs: 0,
             maybe_across_llcs: 0,
+            runs: CrossingRuns::default(),
             longest: Longest::new(longest),
         }
     }
@@ -117,7 +120,10 @@ impl Collect for Tally<'_> {
     fn piece(&mut self, piece: &Piece, loaded: &Loaded) {
         let own_ns = add_to(&mut self.ns, piece, loaded);
         match piece.what {
-            Doing::Running => *self.running.entry(piece.task).or_default() += own_ns,
+            Doing::Running => {
+                *self.running.entry(piece.task).or_default() += own_ns;
+                self.runs.ran(piece.task, own_ns);
+            }
             Doing::Transit(road) => {
                 let none = u8::MAX;
                 let (path, distance) = road.map_or((none, none), |r| (r.path(), r.distance()));
@@ -131,8 +137,14 @@ impl Collect for Tally<'_> {
                 }
                 self.charge(piece, loaded);
             }
-            Doing::Blocked(context) => add(&mut self.blocked, context.code(), piece),
-            Doing::Unknown(why) => add(&mut self.unknown, why.code(), piece),
+            Doing::Blocked(context) => {
+                add(&mut self.blocked, context.code(), piece);
+                self.runs.broken();
+            }
+            Doing::Unknown(why) => {
+                add(&mut self.unknown, why.code(), piece);
+                self.runs.broken();
+            }
         }
         self.longest.offer(piece);
     }
@@ -141,10 +153,11 @@ impl Collect for Tally<'_> {
         if let Some(count) = self.wakeups.get_mut(usize::from(passed.context.code())) {
             *count += 1;
         }
-        match passed.crosses_llc {
+        match passed.crossing.of_waker() {
             Some(crosses) => self.across_llcs += u64::from(crosses),
             None => self.maybe_across_llcs += 1,
         }
+        self.runs.woken(passed);
     }
 }
 

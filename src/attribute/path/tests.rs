@@ -152,7 +152,8 @@ proptest! {
         let scope = rig.scope(&Selection::default()).unwrap();
         let (start_ns, end_ns) = (span.0.min(span.1), span.0.max(span.1));
         let span = Span { start_ns, end_ns, last_task };
-        check(&by_segments(&scope, &span, segment_rows).unwrap(), end_ns - start_ns);
+        let path = by_segments(&scope, &span, segment_rows).unwrap();
+        check(&path.with(&Costs::measure(&scope).unwrap()), end_ns - start_ns);
     }
 }
 
@@ -187,8 +188,9 @@ fn segments_change_nothing() {
             end_ns: end_ns - quarter,
             last_task: None,
         };
+        let crossing = Costs::measure(&scope).unwrap();
         let json = |rows| {
-            let path = by_segments(&scope, &span, rows).unwrap();
+            let path = by_segments(&scope, &span, rows).unwrap().with(&crossing);
             check(&path, span.end_ns - span.start_ns);
             serde_json::to_value(path).unwrap()
         };

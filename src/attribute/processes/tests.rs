@@ -1,12 +1,12 @@
 //! Hand-made slices with known shares.
 
-use rustc_hash::FxHashMap;
-
 use super::super::Selection;
 use super::super::answer::{Known, ProcessFacts};
 use super::super::testing::{Rig, task, wakeup};
+use super::super::work::{Done, Span};
 use super::processes;
 use crate::replay::rows::{Sink, SliceRow, TaskId, TaskRow, WakeupRow};
+use crate::replay::units::Work;
 use crate::tables::{Budget, Builders};
 
 fn slice(task: u32, cpu: u32, start_ns: i64, end_ns: i64) -> SliceRow {
@@ -67,7 +67,28 @@ fn fill(sink: &mut Builders) {
     tasks.iter().for_each(|row| sink.task(row));
 }
 
-fn found(rig: &Rig, units: Option<&FxHashMap<u32, u64>>) -> Vec<ProcessFacts> {
+/// Units of each task.
+fn done(by_task: &[(u32, u64)]) -> Known<Done> {
+    Known::Value(Done {
+        units: by_task.iter().map(|(_, units)| units).sum(),
+        span: Span {
+            start_ns: 100,
+            end_ns: 900,
+            last_task: None,
+        },
+        counted: (100, 900),
+        by_task: by_task.to_vec(),
+        members: Vec::new(),
+        missed_at_most: 0,
+        notes: Vec::new(),
+    })
+}
+
+fn none() -> Known<Done> {
+    Known::unknown("no unit was asked for")
+}
+
+fn found(rig: &Rig, units: &Known<Done>) -> Vec<ProcessFacts> {
     let scope = rig.scope(&Selection::default()).unwrap();
     match processes(&scope, units).unwrap() {
         Known::Value(found) => found,
@@ -83,7 +104,7 @@ fn shares_are_those_worked_out_by_hand() {
             batch_rows,
             ..Budget::default()
         };
-        let found = found(&Rig::with_budget(budget, fill), None);
+        let found = found(&Rig::with_budget(budget, fill), &none());
         let ids: Vec<_> = found.iter().map(|p| (p.tgid, p.run_ns)).collect();
         assert_eq!(ids, [(10, 1600), (20, 50)]);
         let process = &found[0];
@@ -117,22 +138,62 @@ fn shares_are_those_worked_out_by_hand() {
 
 #[test]
 fn units_of_threads_are_spread_where_they_are_known() {
-    let rig = Rig::new(fill);
-    let units = [(0, 30), (1, 10)].into_iter().collect();
-    let found = found(&rig, Some(&units));
-    let spread = found[0].units.value().unwrap();
+    let mut rig = Rig::new(fill);
+    let units = done(&[(0, 30), (1, 10)]);
+    // Wakeups are no work.
+    let unnamed = found(&rig, &units);
+    let Known::Unknown { unknown } = &unnamed[0].units else {
+        panic!("{unnamed:?}");
+    };
+    assert!(unknown.contains("--work"), "{unknown}");
+    rig.config.work = Some(Work::Total(40));
+    let found = |units: &Known<Done>| found(&rig, units);
+    let all = found(&units);
+    let spread = all[0].units.value().unwrap();
     assert_eq!((spread.n, spread.min, spread.max), (3, 0.0, 30.0));
-    assert!(found[1].units.value().is_none());
+    // 30, 10 and 0: of 40 thirds, and 200 + 1100 ninths of squares.
+    assert_eq!(spread.mean, 40.0 / 3.0);
+    assert!((spread.stddev_population - (1_400.0_f64 / 9.0).sqrt()).abs() < 1e-9);
+    assert!(all[1].units.value().is_none());
+    assert!(found(&none())[0].units.value().is_none());
+    assert!(found(&done(&[]))[0].units.value().is_none());
 }
 
 #[test]
 fn without_a_topology_run_times_remain() {
     let rig = Rig::new(fill).without_topology();
-    let found = found(&rig, None);
+    let found = found(&rig, &none());
     assert_eq!(found[0].run_ns, 1600);
     assert!(found[0].thread_run_ns.value().is_some());
     assert!(found[0].llc_run_ns.value().is_none() && found[0].llc_moves.value().is_none());
     assert!(found[0].co_residency.value().is_none());
+}
+
+/// Where processes are known a task of which none is known is told of; where none is, that is said otherwise.
+#[test]
+fn tasks_of_no_known_process_are_counted() {
+    let caveats = |fill: fn(&mut Builders)| {
+        let rig = Rig::new(fill);
+        let told = rig.answer(&Selection::default()).caveats;
+        let told: Vec<String> = told
+            .into_iter()
+            .filter(|text| text.contains("process"))
+            .collect();
+        told
+    };
+    let one = caveats(fill);
+    assert!(
+        one.len() == 1 && one[0].starts_with("of 1 task that ran"),
+        "{one:?}"
+    );
+    let two = caveats(|sink| {
+        fill(sink);
+        sink.task(&thread(9, 31, None, 100));
+        sink.task(&thread(10, 32, None, 0));
+    });
+    assert!(two[0].starts_with("of 2 tasks that ran"), "{two:?}");
+    assert!(caveats(|sink| sink.task(&thread(0, 10, Some(10), 100))).is_empty());
+    assert!(caveats(|sink| sink.task(&thread(0, 10, None, 100))).is_empty());
 }
 
 #[test]
@@ -142,5 +203,5 @@ fn without_process_ids_nothing_is_guessed() {
         sink.task(&thread(0, 10, None, 100));
     });
     let scope = rig.scope(&Selection::default()).unwrap();
-    assert!(processes(&scope, None).unwrap().value().is_none());
+    assert!(processes(&scope, &none()).unwrap().value().is_none());
 }

@@ -2,6 +2,7 @@
 
 use super::{Done, measure};
 use crate::attribute::answer::{Known, Readings, Throughput};
+use crate::attribute::cross_llc::Costs;
 use crate::attribute::testing::{Rig, cpu, ipi, task, wakeup};
 use crate::attribute::throughput::throughput;
 use crate::attribute::{AnswerError, Selection, ledger};
@@ -11,6 +12,7 @@ use crate::replay::survey::CpuSurvey;
 use crate::replay::units::Work;
 use crate::replay::words::{IpiKind, IpiRoad, Mark, Waker};
 use crate::tables::Builders;
+use ttwu_parsers::event::Comm;
 use ttwu_parsers::print_fmt::PrevState;
 use ttwu_parsers::watch::Watch;
 
@@ -104,8 +106,9 @@ fn figures(done: &Done) -> (u64, i64, i64, Option<u32>) {
 fn facts(rig: &Rig) -> Throughput {
     let scope = rig.scope(&Selection::default()).unwrap();
     let ledger = ledger::ledger(&scope).unwrap();
-    match throughput(&scope, &ledger).unwrap() {
-        Known::Value(facts) => facts,
+    let done = measure(&scope).unwrap();
+    match throughput(&scope, &ledger, &done).unwrap() {
+        Known::Value(measured) => measured.with(&Costs::measure(&scope).unwrap()),
         Known::Unknown { unknown } => panic!("{unknown}"),
     }
 }
@@ -235,6 +238,54 @@ fn cycles_lie_in_the_window_with_both_ends() {
         panic!("no such task");
     };
     assert!(error.to_string().starts_with("--work task:nobody: none of"));
+}
+
+/// A worker is forked under the name of its starter; one that never got another name is meant by its first.
+#[test]
+fn a_former_name_counts_only_where_no_task_has_it_last() {
+    let named = |work: &str| {
+        let mut rig = Rig::new(|sink| {
+            let of = |id: u32, name: &str, former: &str| TaskRow {
+                former_names: vec![Comm::new(former.as_bytes())],
+                ..task(id, 10 + id as i32, name)
+            };
+            let tasks = [of(1, "worker", "starter"), of(2, "starter", "sh")];
+            tasks.iter().for_each(|row| sink.task(row));
+            cycles(sink);
+        });
+        rig.config.work = Some(Work::Task(work.to_owned()));
+        done(&rig).by_task
+    };
+    assert_eq!(named("starter"), [(2, 1)]);
+    assert_eq!(named("worker"), [(1, 2)]);
+    assert_eq!(named("sh"), [(2, 1)]);
+    assert_eq!(named("*er"), [(1, 2), (2, 1)]);
+}
+
+/// Of five units after the first mark four were made while db and web ran: too few to say how units spread over threads.
+#[test]
+fn units_spread_over_threads_where_nearly_all_are_theirs() {
+    let spread = |last: Option<u32>| {
+        let tasks = [Some(0), Some(0), Some(1), Some(0), Some(1), last];
+        let rig = rig(event(), |sink| {
+            for (n, task) in (0..).zip(tasks) {
+                sink.unit(&mark(200 + 10 * n, task, WINDOW));
+            }
+        });
+        facts(&rig).per_thread
+    };
+    let Known::Value(known) = spread(Some(0)) else {
+        panic!("all are known");
+    };
+    assert_eq!(
+        (known.units.n, known.units.min, known.units.max),
+        (2, 2.0, 3.0)
+    );
+    assert_eq!(known.units.stddev_population, 0.5);
+    let Known::Unknown { unknown } = spread(None) else {
+        panic!("one is not known");
+    };
+    assert!(unknown.contains("1 of 5"), "{unknown}");
 }
 
 /// db and web wake each other 5 times, cat and dog 4 times. All wake a logger, which wakes no one, twice each in db's

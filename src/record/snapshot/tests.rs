@@ -117,6 +117,7 @@ fn modern() -> (TempDir, Root) {
         ("sys/kernel/sched_ext/root/ops", "lavd\n"),
         ("sys/kernel/debug/sched/features", "TTWU_QUEUE NO_HRTICK \n"),
         ("sys/kernel/debug/sched/base_slice_ns", "2800000\n"),
+        ("sys/kernel/debug/x86/tlb_single_page_flush_ceiling", "33\n"),
         (
             "sys/kernel/debug/sched/numa_balancing/hot_threshold_ms",
             "1000\n",
@@ -178,6 +179,7 @@ fn a_modern_machine() {
         "sched/base_slice_ns 2800000",
         "sched/numa_balancing/hot_threshold_ms 1000",
         "kernel.sched_rt_runtime_us 950000",
+        "x86/tlb_single_page_flush_ceiling 33",
     ];
     assert_eq!(tunables, expected);
 }
@@ -200,6 +202,39 @@ fn threads_of_a_modern_machine() {
         (ext.policy.as_str(), ext.nice, ext.cgroup.as_str()),
         ("ext", -5, "/")
     );
+}
+
+#[test]
+fn threads_are_told_with_their_processes() {
+    let (folder, root) = modern();
+    let before = Processes::read(&root);
+    let lines = before.lines(Stage::Before);
+    assert_eq!(
+        lines,
+        [
+            "ttwu before process tgid=20 tids=20-22,30",
+            "ttwu before process alone=1,40"
+        ]
+    );
+    let record = read_back(&lines);
+    assert_eq!((record.skipped, record.before.processes.len()), (0, 2));
+    // Thread 31 of 20 and process 50 are new, 40 has ended and is a thread of 50 now.
+    for new in ["20/task/31", "50/task/50", "50/task/40"] {
+        fs::create_dir_all(folder.path().join("proc").join(new)).unwrap();
+    }
+    fs::remove_dir_all(folder.path().join("proc/40")).unwrap();
+    let after = Processes::read(&root).since(&before).lines(Stage::After);
+    assert_eq!(
+        after,
+        [
+            "ttwu after process tgid=20 tids=31",
+            "ttwu after process tgid=50 tids=40,50"
+        ]
+    );
+    fs::create_dir_all(folder.path().join("proc/self/ns")).unwrap();
+    let link = folder.path().join("proc/self/ns/pid");
+    std::os::unix::fs::symlink("pid:[4026532000]", link).unwrap();
+    assert!(Processes::read(&root).lines(Stage::Before).is_empty());
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! The scheduler's features and tunables: in debugfs since 5.13, in sysctl and `debug/sched_features` before.
+//! The scheduler's features and tunables: in debugfs since 5.13, in sysctl and `debug/sched_features` before. And how
+//! many pages are flushed from a TLB one by one.
 
 use super::encode::text;
 use super::root::Root;
@@ -8,6 +9,9 @@ use super::unreadable::{Unreadable, is_absent};
 const FOLDER: &str = "sys/kernel/debug/sched";
 /// Its files that are no tunables, or are reported otherwise.
 const OTHERS: [&str; 4] = ["debug", "features", "preempt", "verbose"];
+/// debugfs's folder of x86, and the most pages that the kernel flushes from a TLB one by one.
+const X86: &str = "sys/kernel/debug/x86";
+const FLUSH_CEILING: &str = "tlb_single_page_flush_ceiling";
 
 /// The lines of the record.
 pub fn lines(root: &Root, unreadable: &mut Unreadable) -> Vec<String> {
@@ -17,6 +21,8 @@ pub fn lines(root: &Root, unreadable: &mut Unreadable) -> Vec<String> {
         tunables = debug_text(root);
     }
     tunables.extend(sysctls(root));
+    let flush = unreadable.read(root, &format!("{X86}/{FLUSH_CEILING}"));
+    tunables.extend(flush.map(|value| (format!("x86/{FLUSH_CEILING}"), value)));
     // `sched_energy_aware` is empty where the machine cannot have it.
     tunables.retain(|(_, value)| !value.is_empty());
     let line = |(name, value)| text(&format!("ttwu machine tunable {name} {value}"));

@@ -69,11 +69,10 @@ pub fn migrations() -> Migrations {
         withdrawn: 1_234,
         inferred: 1_234,
         fork_placements: distances(1_234),
-        bounces: Known::Value(bounces()),
     }
 }
 
-fn bounces() -> Bounces {
+pub fn bounces() -> Bounces {
     let pull = || Pull {
         cause: "wakeup",
         by: Known::Value("sched-messaging".to_owned()),
@@ -289,29 +288,36 @@ pub fn throughput() -> Throughput {
         lost_capacity_share: Known::Value(two(0.078, 0.121)),
         tasks: vec!["sched-messaging".to_owned(); 3],
         by_task: Known::unknown("not shown"),
+        per_thread: Known::Value(PerThread {
+            units: spread(),
+            run_ns: spread(),
+        }),
         notes: Vec::new(),
         critical: PathFacts {
             running_within: RunningWithin {
                 cold_cache: Known::Value(estimate(1e5)),
                 transfer: Known::Value(estimate(2e5)),
+                ..path().running_within
             },
             ..path()
         },
     }
 }
 
+fn spread() -> Spread {
+    Spread {
+        n: 12,
+        mean: 1e9,
+        min: 9e8,
+        max: 11e8,
+        range: 2e8,
+        stddev_population: 1e8,
+        stddev_sample: Known::Value(1e8),
+    }
+}
+
 pub fn process() -> ProcessFacts {
-    let spread = || {
-        Known::Value(Spread {
-            n: 12,
-            mean: 1e9,
-            min: 9e8,
-            max: 11e8,
-            range: 2e8,
-            stddev_population: 1e8,
-            stddev_sample: Known::Value(1e8),
-        })
-    };
+    let spread = || Known::Value(spread());
     ProcessFacts {
         name: "\\u{1b}".repeat(15),
         tgid: 4_194_304,

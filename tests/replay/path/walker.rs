@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use ttwu::replay::rows::*;
 use ttwu::replay::words::{Class, Origin, Reading, Verdict, Waker};
+use ttwu::topology::Distance;
 
 use crate::support::Rows;
 
@@ -13,6 +14,9 @@ use crate::support::Rows;
 pub struct Found {
     pub ns: BTreeMap<&'static str, i64>,
     pub wakeups: u64,
+    /// Wakeups that move to another LLC, and what the task ran on the path since; those that come from another.
+    pub cold: (u64, i64),
+    pub transfer: (u64, i64),
 }
 
 /// Goes from `end` to `start`, beginning with a task.
@@ -33,7 +37,10 @@ pub fn walk(rows: &Rows, start: i64, end: i64, task: u32) -> Found {
         found: Found {
             ns: words.map(|word| (word, 0)).into(),
             wakeups: 0,
+            cold: (0, 0),
+            transfer: (0, 0),
         },
+        ran: 0,
     };
     while walker.now > start {
         walker.step();
@@ -47,12 +54,15 @@ struct Walker<'a> {
     now: i64,
     task: TaskId,
     found: Found,
+    /// What the task ran between here and where the path came to it.
+    ran: i64,
 }
 
 impl Walker<'_> {
     fn step(&mut self) {
         if let Some((cpu, to)) = self.run().map(|run| (run.cpu, run.start_ns)) {
             let handlers = self.handlers(cpu, to.max(self.start), self.now);
+            self.ran += self.now - to.max(self.start) - handlers;
             self.cover("running", to);
             *self.found.ns.get_mut("running").unwrap() -= handlers;
             *self.found.ns.get_mut("interrupt").unwrap() += handlers;
@@ -84,6 +94,9 @@ impl Walker<'_> {
     fn cover(&mut self, word: &'static str, to: i64) {
         let to = to.max(self.start).min(self.now);
         *self.found.ns.get_mut(word).unwrap() += self.now - to;
+        if matches!(word, "blocked" | "unknown") && to < self.now {
+            self.ran = 0;
+        }
         self.now = to;
     }
 
@@ -131,6 +144,18 @@ impl Walker<'_> {
             return;
         }
         self.found.wakeups += 1;
+        let across = |distance| matches!(distance, Distance::Node | Distance::Remote);
+        let ran = std::mem::take(&mut self.ran);
+        let side = match (across(wakeup.prev_chosen), across(wakeup.waker_chosen)) {
+            (true, _) => Some(&mut self.found.cold),
+            (false, true) if wakeup.prev_chosen != Distance::Unknown => {
+                Some(&mut self.found.transfer)
+            }
+            _ => None,
+        };
+        if let Some(side) = side.filter(|_| ran > 0) {
+            *side = (side.0 + 1, side.1 + ran);
+        }
         let by_task = matches!(
             wakeup.context,
             Waker::Task | Waker::SoftirqInline | Waker::SoftirqUnknown

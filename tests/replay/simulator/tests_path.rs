@@ -61,7 +61,7 @@ fn a_known_chain_is_tiled() {
         let running = of("running").zip(of("interrupt")).map(|(ran, by)| ran + by);
         differ.same("running", running, Some(ran));
         differ.same("transit", of("transit"), Some(came));
-        for name in ["wait", "tlb_wait", "blocked", "unknown"] {
+        for name in ["wait", "tlb-wait", "blocked", "unknown"] {
             differ.same(name, of(name), Some(0));
         }
         // Without transit the chain were so much faster, and no faster.

@@ -15,6 +15,7 @@
 //! 159  0   10          ipi-raise 1,2 17 | ipi-in 17 | ipi-out 17     arm64's events, by a reason's address
 //! 160  1   20          sel 20 prev=1 nr=4 | selret 0     the probes; sel may have mask=, flags= and flips=
 //! 170  0   10          fork 30 | exec 11 10 | exit | raise 3 | softirq 3 | softirq-end 3 | mark TEXT | setaffinity 0
+//! 174  0   10          newtask 30 [thread]       task_newtask, with CLONE_THREAD or not
 //! 175  0   10          numa 20 | numa 20 30     sched_move_numa, sched_swap_numa
 //! 180  1   0           lost 7 | lost-end
 //! 190  1   20          counters 900 450          cycles and instructions, ahead of the switch they come with
@@ -456,6 +457,10 @@ fn payload(line: &str, words: &[&str], pid: i32, names: &HashMap<i32, (Comm, i16
         "softirq" => Payload::SoftirqEntry { vec: cpu(1) },
         "softirq-end" => Payload::SoftirqExit { vec: cpu(1) },
         "setaffinity" => Payload::SetAffinity { pid: int(1) },
+        "newtask" => Payload::NewTask {
+            pid: int(1),
+            thread: words.get(2) == Some(&"thread"),
+        },
         "numa" if words.len() > 2 => Payload::NumaSwap {
             src_pid: int(1),
             dst_pid: int(2),
