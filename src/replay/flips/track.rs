@@ -96,6 +96,14 @@ impl<const N: usize> Guess<N> {
         self.past == new.past && (inexact || self.flips == new.flips)
     }
 
+    /// Whether it has the values of another among its own, at times that overlap.
+    fn takes_in(&self, other: &Self) -> bool {
+        let values = self.flips.iter().zip(&other.flips);
+        let mut within = values.map(|(all, one)| all.lo <= one.lo && one.hi <= all.hi);
+        let overlap = self.ts.0 <= other.ts.1 && other.ts.0 <= self.ts.1;
+        overlap && self.past == other.past && within.all(|within| within)
+    }
+
     /// How much less a merged guess says: values first, then time.
     fn merging_costs(&self, other: &Self) -> (u32, i64) {
         let width = self.width().max(other.width());
@@ -434,9 +442,19 @@ impl<const N: usize> Track<N> {
             self.add_decayed(new, wake.before);
         }
         if let Some(stalled) = stalled {
-            self.add(stalled);
+            self.add_stalled(stalled);
         }
         self.summarize();
+    }
+
+    /// Adds what stalled, to what may have stalled before: at every wakeup there is one more such guess, which says
+    /// nothing new.
+    fn add_stalled(&mut self, new: Guess<N>) {
+        let mut guesses = self.guesses.iter_mut().take(usize::from(self.len));
+        match guesses.find(|guess| guess.takes_in(&new)) {
+            Some(guess) => *guess = guess.merged(new),
+            None => self.add(new),
+        }
     }
 
     /// Adds what has decayed now, to the same decay one wakeup earlier if there was one.
