@@ -253,12 +253,19 @@ fn an_exec_that_follows_tells_that_it_was_for_that() {
         .replace("40 0 30 switch", "200000040 0 30 switch");
     check(&late, &[(Affinity, Likely)]);
     // Moved again before, it may have been on its way there: only its last move is known to be.
-    let again = exec.replace("30 0 30 exec", "28 0 30 switch 30:R 0\n 29 1 0/s migrate 30 0 1\n 30 1 0 switch 0:R 30\n 31 1 30 exec");
+    let again = exec.replace(
+        "30 0 30 exec",
+        "28 0 30 switch 30:R 0\n 29 1 0/s migrate 30 0 1\n 30 1 0 switch 0:R 30\n 31 1 30 exec",
+    );
     let again = again.replace("40 0 30 switch", "40 1 30 switch");
     check(&again, &[(Affinity, Unsure), (Periodic, Certain)]);
     // Long after, an `execve` would have been over.
-    let again = again.replace("\n 28 0", "\n 200000028 0").replace("29 1 0/s", "200000029 1 0/s");
-    let again = again.replace("\n 30 1 0", "\n 200000030 1 0").replace("31 1 30 exec", "200000031 1 30 exec");
+    let again = again
+        .replace("\n 28 0", "\n 200000028 0")
+        .replace("29 1 0/s", "200000029 1 0/s");
+    let again = again
+        .replace("\n 30 1 0", "\n 200000030 1 0")
+        .replace("31 1 30 exec", "200000031 1 30 exec");
     let again = again.replace("40 1 30", "200000040 1 30");
     check(&again, &[(Affinity, Likely), (Periodic, Certain)]);
 }

@@ -91,7 +91,11 @@ fn join(parts: Vec<Part>, segment: &Segment, tasks: usize) -> Loaded {
         to_ns: segment.to_ns,
         first: segment.first,
         history: History::new(stretches, tasks),
-        cpus: Cpus::new(runs, CpuSpans::new(&interrupts), CpuSpans::new(&tlb_waits)),
+        cpus: Cpus::new(
+            runs,
+            CpuSpans::nested(&interrupts),
+            CpuSpans::new(&tlb_waits),
+        ),
     }
 }
 

@@ -354,6 +354,7 @@ impl Sim {
             on(plan.shootdowns, 3),
             5,
             on(plan.balancing && !queued, 6),
+            on(plan.marks, 5),
         ];
         match self.random.weighted(&weights) {
             0 => self.begin(cpu, [Phase::Wake]),
@@ -380,6 +381,10 @@ impl Sim {
             18 => {
                 let who = self.tasks[task].who.clone();
                 self.emit(cpu, What::Runtime { who });
+                self.later(cpu);
+            }
+            20 => {
+                self.emit(cpu, What::Marker("mark".to_owned()));
                 self.later(cpu);
             }
             _ => self.sleep_and_pull(cpu),

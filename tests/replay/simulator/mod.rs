@@ -40,6 +40,7 @@ mod tests_throughput;
 mod timeline;
 mod trace_dat;
 mod truth_ledger;
+mod truth_path;
 mod truth_report;
 mod truth_waits;
 mod truth_wakeups;

@@ -30,6 +30,8 @@ pub struct Plan {
     pub wide_domain: bool,
     /// Shootdowns of translations.
     pub shootdowns: bool,
+    /// Tasks mark units of work.
+    pub marks: bool,
     /// Nothing happens by itself: a test says what does.
     pub directed: bool,
     /// Whether wakees preempt, where a test says so.
@@ -61,6 +63,7 @@ impl Plan {
             repinning: false,
             wide_domain: false,
             shootdowns: true,
+            marks: false,
             directed: false,
             preempts: None,
             landing_ns: (300, 4000),
