@@ -144,7 +144,9 @@ impl Cursor {
 fn last_active(history: &History, at_ns: i64, workload: Workload) -> Option<u32> {
     let mut best: Option<((u8, i64, i64), u32)> = None;
     for task in (0..history.tasks()).filter(|task| workload(*task)) {
-        let begun = history.of(task).get(..history.before(task, at_ns));
+        // A task that is woken while it still runs is one that runs.
+        let count = history.up_to(task, at_ns).min(history.before(task, at_ns));
+        let begun = history.of(task).get(..count);
         let Some(last) = begun.and_then(<[Stretch]>::last) else {
             continue;
         };
