@@ -151,7 +151,9 @@ impl<S: Sink> Replay<'_, S> {
             };
         }
         // It does so itself; in an interrupt it is only who was interrupted.
-        if moving.context == Waker::Task && self.asked_by(moving.task, self.current_task(moving.by))
+        if moving.context == Waker::Task
+            && self.asked_by(moving.task, self.current_task(moving.by))
+            && self.waited_as_asked(moving.task)
         {
             return certain(MigrationCause::Affinity);
         }
@@ -275,6 +277,15 @@ impl<S: Sink> Replay<'_, S> {
     fn asked_by(&self, task: TaskId, asker: Option<TaskId>) -> bool {
         let asked = self.tasks[task].asked;
         asked.is_some_and(|(at, by)| Some(by) == asker && self.now - at <= NEAR_NS)
+    }
+
+    /// Whether a task that waits did so when a change of its mask was asked for: one that slept then or ran was not moved
+    /// for that out of a queue that it came to later.
+    fn waited_as_asked(&self, task: TaskId) -> bool {
+        let task = &self.tasks[task];
+        let wait = task.wait.and_then(|slot| self.waits.get(slot));
+        let asked = task.asked.zip(wait);
+        asked.is_none_or(|((at, _), wait)| wait.start <= at)
     }
 
     /// `sched_setaffinity` was called for a pid; 0 is the caller.

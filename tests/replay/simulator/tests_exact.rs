@@ -38,6 +38,8 @@ pub fn plan(seed: u64) -> Plan {
         told_masks: seed % 3 == 1,
         hidden_masks: seed % 5 == 2,
         repinning: seed % 4 == 3 || seed.is_multiple_of(7),
+        tells_softirqs: seed % 11 != 4,
+        recorder: seed % 6 == 5,
         carelessness: [50, 20, 80][seed as usize % 3],
         tasks: match seed % 5 {
             0 => shape.cpus() * 3,

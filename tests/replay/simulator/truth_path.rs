@@ -241,9 +241,7 @@ impl<'a> Walker<'a> {
             return (task, start);
         }
         self.pass(truth, number);
-        if let (Context::Task | Context::SoftirqInline, Some(waker)) =
-            (wakeup.context, wakeup.current)
-        {
+        if let Some(waker) = wakeup.current.filter(|_| self.is_followed(wakeup.context)) {
             return (waker, waking);
         }
         // An interrupt woke it: it slept, if it had gone to sleep by then.
@@ -260,6 +258,15 @@ impl<'a> Walker<'a> {
         let name = format!("blocked.{}", self.wakeups[number].context);
         truth.add("blocked", waking - from, &[&name]);
         (task, from)
+    }
+
+    /// Whether whom an interrupt found is taken for the waker: by a soft interrupt that may be the task's own doing.
+    fn is_followed(&self, context: Context) -> bool {
+        match context {
+            Context::Task | Context::SoftirqInline => true,
+            Context::SoftirqIrqExit => !self.timeline.tells_softirqs,
+            Context::Hardirq | Context::Nmi => false,
+        }
     }
 
     fn pass(&self, truth: &mut PathTruth, number: usize) {
@@ -286,7 +293,11 @@ impl<'a> Walker<'a> {
                 _ => (0, span.from, self.began(task, span.from)),
             })
         };
-        let all = group.iter().filter_map(|&task| Some((key(task)?, task)));
+        // The recorder's own threads are no part of the workload.
+        let group = group
+            .iter()
+            .filter(|task| !self.sim.notes.tasks[**task].recorder);
+        let all = group.filter_map(|&task| Some((key(task)?, task)));
         all.max().map(|(_, task)| task)
     }
 
@@ -308,8 +319,7 @@ impl<'a> Walker<'a> {
         loop {
             let before = group.len();
             for w in &self.sim.notes.wakeups {
-                let followed = matches!(w.context, Context::Task | Context::SoftirqInline);
-                let Some(waker) = w.current.filter(|_| followed) else {
+                let Some(waker) = w.current.filter(|_| self.is_followed(w.context)) else {
                     continue;
                 };
                 for (one, other) in [(waker, w.wakee), (w.wakee, waker)] {
