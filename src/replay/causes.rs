@@ -153,7 +153,7 @@ impl<S: Sink> Replay<'_, S> {
         // It does so itself; in an interrupt it is only who was interrupted.
         if moving.context == Waker::Task
             && self.asked_by(moving.task, self.current_task(moving.by))
-            && self.waited_as_asked(moving.task)
+            && self.is_asked_still(moving)
         {
             return certain(MigrationCause::Affinity);
         }
@@ -279,13 +279,15 @@ impl<S: Sink> Replay<'_, S> {
         asked.is_some_and(|(at, by)| Some(by) == asker && self.now - at <= NEAR_NS)
     }
 
-    /// Whether a task that waits did so when a change of its mask was asked for: one that slept then or ran was not moved
-    /// for that out of a queue that it came to later.
-    fn waited_as_asked(&self, task: TaskId) -> bool {
-        let task = &self.tasks[task];
+    /// Whether a queued task waited already when the CPU's task asked for another mask of it, and that has not left its
+    /// CPU since: what slept then, or ran, is not moved for that out of a queue that it came to later.
+    fn is_asked_still(&self, moving: &Moving) -> bool {
+        let task = &self.tasks[moving.task];
+        let Some((at, _)) = task.asked else {
+            return false;
+        };
         let wait = task.wait.and_then(|slot| self.waits.get(slot));
-        let asked = task.asked.zip(wait);
-        asked.is_none_or(|((at, _), wait)| wait.start <= at)
+        wait.is_none_or(|wait| wait.start <= at) && self.stint(moving.by).1 <= at
     }
 
     /// `sched_setaffinity` was called for a pid; 0 is the caller.

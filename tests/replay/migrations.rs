@@ -293,6 +293,9 @@ fn another_task_may_change_the_mask() {
     // It slept as it was asked for, and was moved after it had been woken.
     let later = "6 1 11 switch 11:S 30\n 7 1 30 switch 30:S 31\n 9 0 10 setaffinity 30\n 11 1 31 waking 30 prev=1\n 12 1 31 wakeup 30 to=1\n 13 0 10 migrate 30 1 0\n 20 0 10 switch 10:S 30";
     check(later, &[(NewIdle, Certain)]);
+    // It waited, but the task that asked slept before it pulled.
+    let slept = "9 0 10 setaffinity 30\n 10 0 10 switch 10:S 0\n 11 0 0/h waking 10 prev=0\n 12 0 0/h wakeup 10 to=0\n 13 0 0 switch 0:R 10\n 18 0 10 migrate 30 1 0\n 20 0 10 switch 10:S 30";
+    check(slept, &[(NewIdle, Certain)]);
     let mut old = script(queued);
     old.version = (5, 10);
     assert_eq!(causes_of(&old), [(Affinity, Unsure)]);

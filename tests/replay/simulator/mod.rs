@@ -37,6 +37,7 @@ mod tests_path;
 mod tests_plants;
 mod tests_probes;
 mod tests_throughput;
+mod tests_untold;
 mod timeline;
 mod trace_dat;
 mod truth_ledger;

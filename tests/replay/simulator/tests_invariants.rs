@@ -1,6 +1,8 @@
 //! What must hold whatever the truth is: windows add up, ids inside an LLC do not matter, and neither does what happens in
 //! an LLC that nobody else uses.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 use ttwu::pipeline::RunOptions;
 
@@ -15,6 +17,7 @@ use super::truth_report::report;
 
 #[test]
 fn windows_add_up() {
+    let mut added = 0;
     for seed in 0..64 {
         let sim = simulate(plan(seed));
         let written = Written::new(&sim.recording(), File::TraceDat);
@@ -36,23 +39,94 @@ fn windows_add_up() {
             let sum: Option<i64> = parts.iter().map(|part| number(part, name).or(none)).sum();
             differ.same(name, sum, number(&whole, name));
         }
-        for distance in ["smt", "llc", "node", "remote", "l2", "same", "unknown"] {
-            for cause in causes(&whole) {
-                let name = format!("migrations.by_cause.{cause}.{distance}");
-                let sum: Option<i64> = parts.iter().map(|part| number(part, &name)).sum();
-                differ.same(&name, sum, number(&whole, &name));
+        // So does whatever else is counted or summed, section by section, and by task, pair and LLC.
+        let sum = |of: &dyn Fn(&Value) -> BTreeMap<String, i64>| {
+            let mut sum: BTreeMap<String, i64> = BTreeMap::new();
+            for part in &parts {
+                for (name, number) in of(part) {
+                    *sum.entry(name).or_default() += number;
+                }
+            }
+            sum
+        };
+        for of in [sections as fn(&Value) -> BTreeMap<String, i64>, lists] {
+            let (parts, whole) = (sum(&of), of(&whole));
+            let names: BTreeSet<&String> = parts.keys().chain(whole.keys()).collect();
+            added += names.len();
+            for name in names {
+                let number = |of: &BTreeMap<String, i64>| of.get(name).copied().unwrap_or(0);
+                differ.same(name, number(&parts), number(&whole));
             }
         }
         differ.none(&format!("seed {seed}, cut at {cuts:?}"));
     }
+    println!("{added} numbers");
 }
 
-fn causes(report: &Value) -> Vec<String> {
-    let causes = report["migrations"]["by_cause"].as_object();
-    causes
-        .into_iter()
-        .flat_map(|causes| causes.keys().cloned())
-        .collect()
+/// Names under which nothing adds up: distributions, and what is counted otherwise in each window.
+const NOT_SUMS: [&str; 5] = ["p50", "p99", "max", "least", "count"];
+
+/// All whole numbers of a value, by dotted names; lists count by their places.
+fn numbers(name: &str, value: &Value, into: &mut BTreeMap<String, i64>) {
+    match value {
+        Value::Object(fields) => {
+            let distribution = fields.contains_key("p50");
+            for (key, value) in fields {
+                if !(distribution && NOT_SUMS.contains(&key.as_str())) {
+                    numbers(&format!("{name}.{key}"), value, into);
+                }
+            }
+        }
+        Value::Array(items) => {
+            for (place, value) in items.iter().enumerate() {
+                numbers(&format!("{name}.{place}"), value, into);
+            }
+        }
+        _ => {
+            if let Some(number) = value.as_i64() {
+                into.insert(name.to_owned(), number);
+            }
+        }
+    }
+}
+
+/// What is counted and summed in the sections.
+fn sections(report: &Value) -> BTreeMap<String, i64> {
+    let mut all = BTreeMap::new();
+    for name in [
+        "ledger",
+        "wakeups",
+        "waits",
+        "sis",
+        "migrations",
+        "ipis",
+        "flips",
+        "domains",
+    ] {
+        numbers(name, &report[name], &mut all);
+    }
+    all
+}
+
+/// The same of tasks, pairs and LLCs, each by what it is called.
+fn lists(report: &Value) -> BTreeMap<String, i64> {
+    let mut all = BTreeMap::new();
+    for (list, keys) in [
+        ("tasks", &["pid", "generation"][..]),
+        ("pairs", &["waker_pid", "wakee_pid"]),
+        ("llcs", &["llc"]),
+    ] {
+        for item in report[list].as_array().into_iter().flatten() {
+            let mut item = item.clone();
+            let fields = item.as_object_mut().expect("an object");
+            let words: Vec<String> = keys
+                .iter()
+                .map(|key| fields.remove(*key).unwrap_or_default().to_string())
+                .collect();
+            numbers(&format!("{list}.{}", words.join("-")), &item, &mut all);
+        }
+    }
+    all
 }
 
 /// Takes out what names CPUs.
@@ -124,19 +198,32 @@ fn an_llc_of_its_own_changes_nothing_elsewhere() {
         let beside = simulate_on(plan, machine.with_lone_llc());
         let duration = beside.notes.end - START;
         assert_eq!(alone.notes.end - START, duration, "the runs are the same");
-        let of = |sim: &Sim| {
-            Written::new(&sim.recording(), File::TraceDat).report(&RunOptions::default())
+        let file = if seed % 2 == 0 {
+            File::TraceDat
+        } else {
+            File::PerfData
         };
+        let of = |sim: &Sim| Written::new(&sim.recording(), file).report(&RunOptions::default());
         let (alone, beside) = (of(&alone), of(&beside));
         let mut differ = Differences::default();
-        for section in ["wakeups", "waits", "sis", "migrations"] {
+        for section in [
+            "wakeups",
+            "waits",
+            "sis",
+            "migrations",
+            "cross_llc",
+            "flips",
+            "ipis",
+            "throughput",
+            "domains",
+        ] {
             let mut other = beside[section].clone();
             if section == "wakeups" {
                 let by_cpu = other["per_waker_cpu"].as_object_mut().expect("an object");
                 let lone = plan.shape.cpus().to_string();
                 assert_eq!(by_cpu.remove(&lone), Some(Value::from(0)));
             }
-            differ.same(section, &alone[section], &other);
+            compare(&mut differ, section, &alone[section], &other);
         }
         let ns = |report: &Value, name: &str| number(report, &format!("ledger.{name}"));
         let ran = ns(&alone, "running_ns").map(|ns| ns + duration);
@@ -162,6 +249,7 @@ fn an_llc_of_its_own_changes_nothing_elsewhere() {
             ("tasks", "pid", Value::from(LONE_PID)),
             ("pairs", "waker_pid", Value::from(LONE_PID)),
             ("llcs", "llc", Value::from(plan.shape.llcs)),
+            ("processes", "tgid", Value::from(LONE_PID)),
         ] {
             let (found, before) = (
                 others(&beside, list, key, &lone),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ttwu::pipeline::RunOptions;
-use ttwu::replay::words::Confidence;
+use ttwu::replay::words::{Confidence, MigrationCause, MigrationKind};
 
 use super::check::{Differences, File, Written, number};
 use super::kernels::{KERNELS, V6_12};
@@ -32,6 +32,7 @@ fn word(cause: Cause) -> &'static str {
 #[test]
 fn causes_are_the_simulators() {
     let mut met: BTreeMap<(&str, &str), [u64; 2]> = BTreeMap::new();
+    let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
     for seed in 0..288 {
         let sim = simulate(plan(seed));
         let file = if seed % 2 == 0 {
@@ -48,6 +49,7 @@ fn causes_are_the_simulators() {
             let right = truth == row.cause.as_str();
             let sure = row.confidence == Confidence::Certain;
             assert!(right || !sure, "seed {seed}: {row:?}, but {truth}");
+            *kinds.entry(row.kind.as_str()).or_default() += 1;
             let counts = met.entry((truth, row.confidence.as_str())).or_default();
             counts[usize::from(right)] += 1;
         }
@@ -56,20 +58,28 @@ fn causes_are_the_simulators() {
         let of = met.iter().filter(|((cause, sure), _)| of(cause, sure));
         of.map(|(_, counts)| counts[right]).sum()
     };
-    for cause in [
-        "wakeup",
-        "newidle",
-        "periodic",
-        "active",
-        "affinity",
-        "numa",
-        "fork_exec",
-    ] {
-        let certain = sum(&|c, sure| c == cause && sure == "certain", 1);
-        assert!(
-            certain >= 40,
-            "{cause} was told for certain {certain} times: {met:?}"
-        );
+    for cause in MigrationCause::ALL.iter().map(|cause| cause.as_str()) {
+        let told = |word| sum(&|c, sure| c == cause && sure == word, 1);
+        let (certain, likely) = (told("certain"), told("likely"));
+        match cause {
+            // No move is without a cause; that none is told is right nowhere.
+            "unknown" => assert_eq!(certain + likely, 0),
+            // Its tasks may be moved for other causes, too.
+            "rt" => assert!(likely >= 40, "{likely}: {met:?}"),
+            _ => assert!(
+                certain >= 40,
+                "{cause} was told for certain {certain} times: {met:?}"
+            ),
+        }
+    }
+    for confidence in Confidence::ALL {
+        let told = sum(&|_, sure| sure == confidence.as_str(), 0)
+            + sum(&|_, sure| sure == confidence.as_str(), 1);
+        assert!(told >= 40, "{confidence:?}: {met:?}");
+    }
+    for kind in MigrationKind::ALL {
+        let found = kinds.get(kind.as_str()).copied().unwrap_or(0);
+        assert!(found >= 40, "{kind:?}: {kinds:?}");
     }
     let (wrong, right) = (
         sum(&|_, sure| sure == "likely", 0),

@@ -2,6 +2,7 @@
 
 use ttwu::pipeline::RunOptions;
 use ttwu::replay::units::Work;
+use ttwu::replay::words::{Origin, Path, Verdict};
 use ttwu_parsers::watch::Watch;
 
 use super::check::{Differences, File, Written, number};
@@ -230,6 +231,29 @@ fn compare_path(differ: &mut Differences, found: &Value, truth: &PathTruth, send
         let name = format!("path_ns.{category}");
         differ.same(&name, number(found, &name), Some(ns));
     }
+    // By removing what t of T is, T / (T - t) - 1 at most; not where waits for CPUs that were all busy are over a tenth.
+    let (total, of) = (truth.total(), |name: &str| {
+        truth.parts.get(name).map_or(0, |sum| sum.ns)
+    });
+    let saturated =
+        ["seen", "any"].map(|reading| of(&format!("wait.by_verdict.saturated.{reading}")));
+    let withheld = saturated.into_iter().any(|ns| ns > total / 10);
+    for category in ["transit", "wait"] {
+        let gain = &found["gain_at_most"][category];
+        let ns = truth.ns.get(category).copied().unwrap_or(0);
+        let truth = total as f64 / (total - ns) as f64 - 1.0;
+        let right = match withheld || ns == total {
+            true => gain["unknown"].is_string(),
+            false => gain
+                .as_f64()
+                .is_some_and(|gain| (gain - truth).abs() < 1e-9),
+        };
+        differ.same(
+            &format!("gain of {category} {gain} of {truth}, {withheld}"),
+            right,
+            true,
+        );
+    }
     let path = &found["path"];
     let (mut parts, mut true_parts) = (found_parts(path), truth.parts.clone());
     true_parts.retain(|_, sum| *sum != Sum::default());
@@ -366,5 +390,35 @@ fn paths_are_the_simulators() {
             *met.entry(name).or_default() += sum.count;
         }
     }
-    println!("{runs} {met:?}");
+    assert!(runs >= 200, "{runs}");
+    let least = |name: String, least: i64| {
+        let found = met.get(&name).copied().unwrap_or(0);
+        assert!(found >= least, "{name}: {found} of {met:?}");
+    };
+    CATEGORIES
+        .iter()
+        .for_each(|name| least((*name).to_owned(), 10_000));
+    for waker in ["softirq_irq_exit", "softirq_unknown", "hardirq", "nmi"] {
+        least(format!("blocked.{waker}"), 5);
+    }
+    for path in Path::ALL.iter().filter(|path| **path != Path::Unknown) {
+        least(format!("transit.by_path.{}", path.as_str()), 5);
+    }
+    for distance in ["same", "smt", "l2", "llc", "node", "remote"] {
+        least(format!("transit.by_distance.{distance}"), 40);
+    }
+    for origin in Origin::ALL {
+        least(format!("wait.by_origin.{}", origin.as_str()), 20);
+    }
+    // Transit is none, and LLCs are known.
+    let others = [Verdict::Transit, Verdict::Unknown];
+    for verdict in Verdict::ALL
+        .iter()
+        .filter(|verdict| !others.contains(verdict))
+    {
+        least(format!("wait.by_verdict.{}.any", verdict.as_str()), 1);
+    }
+    // What is lost, and what is not explained: `tests_losses`.
+    least("unknown.withheld".to_owned(), 40);
+    least("unknown.before_first_event".to_owned(), 10);
 }

@@ -290,7 +290,7 @@ impl<'a> Walker<'a> {
                 State::Running(_) => (3, 0, span.from),
                 State::Queued(_) => (2, 0, self.began(task, at)),
                 State::Transit(_) => (1, 0, began.unwrap_or(at)),
-                _ => (0, span.from, self.began(task, span.from)),
+                _ => (0, span.from, self.ended(task, span.from)),
             })
         };
         // The recorder's own threads are no part of the workload.
@@ -299,6 +299,15 @@ impl<'a> Walker<'a> {
             .filter(|task| !self.sim.notes.tasks[**task].recorder);
         let all = group.filter_map(|&task| Some((key(task)?, task)));
         all.max().map(|(_, task)| task)
+    }
+
+    /// The same of what it did up to an instant, at which it ended: of a throttled CPU, what ran comes before what waited.
+    fn ended(&self, task: Task, until: i64) -> i64 {
+        let mut before = self.timeline.spans[task].iter().rev();
+        match before.find(|span| span.from < until).map(|span| span.state) {
+            Some(State::Running(_)) => until,
+            _ => self.began(task, until),
+        }
     }
 
     /// When what a task did up to an instant began; a wait is one, on however many queues.

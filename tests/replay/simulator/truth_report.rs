@@ -136,7 +136,7 @@ fn count_wakeups(timeline: &Timeline, all: &mut Numbers) {
 }
 
 /// The words, so that what never happened is 0.
-pub const VERDICTS: [&str; 14] = [
+const VERDICTS: [&str; 14] = [
     "recorder",
     "transit",
     "no-selection",
@@ -152,7 +152,7 @@ pub const VERDICTS: [&str; 14] = [
     "late-idle",
     "saturated",
 ];
-pub const ORIGINS: [&str; 4] = ["wakeup", "new", "preempted", "balanced"];
+const ORIGINS: [&str; 4] = ["wakeup", "new", "preempted", "balanced"];
 
 fn count_waits(timeline: &Timeline, all: &mut Numbers) {
     add(all, "waits.count".into(), 0);
