@@ -55,7 +55,7 @@ fn hold(sim: &Sim, held: &mut Held, what: &str) {
         held.counted += 1;
         held.narrow += usize::from(row.waker_flips.hi - row.waker_flips.lo <= 1);
         let truth = wide(waker, wakee, size);
-        let mut hold = |decision: Option<Decision>, truth: bool| {
+        let hold = |decision: Option<Decision>, truth: bool| {
             let place = decision.map_or(Decision::ALL.len(), |word| word as usize);
             match decision {
                 Some(Decision::Wide) => assert!(truth, "{what}: {row:?} {wakeup:?}"),
