@@ -172,6 +172,11 @@ fn long_runs_hold_the_kernels_counters_through_every_decay() {
                 &format!("seed {seed}, probes {probes}"),
             );
         }
+        // Every word of every policy is met.
+        for place in Decision::ALL.iter().map(|word| *word as usize) {
+            let least = held.policies.iter().map(|policy| policy[place]).min();
+            println!("{probes} {place} {least:?}");
+        }
         println!("{probes} {held:?}");
         assert!(held.counted > 15_000, "{held:?}");
         // Without a value that was probed, only decays narrow what is not known at the start.

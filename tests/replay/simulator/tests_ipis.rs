@@ -132,7 +132,17 @@ fn interrupts_are_the_simulators() {
         differ.none(&format!("seed {seed} {}", sim.kernel.release));
     }
     assert!(handlers > 10_000, "{handlers} handlers");
-    println!("{fates:?}");
+    // `lost` is in `tests_losses`; every simulated interrupt is answered.
+    for (road, fate) in [
+        (IpiRoad::Interrupt, IpiFate::Handled),
+        (IpiRoad::Interrupt, IpiFate::Unknown),
+        (IpiRoad::Polled, IpiFate::Unknown),
+        (IpiRoad::Queue, IpiFate::Handled),
+        (IpiRoad::Queue, IpiFate::Coalesced),
+    ] {
+        let count = fates.get(&(road, fate)).copied().unwrap_or(0);
+        assert!(count >= 40, "{road:?} {fate:?}: {fates:?}");
+    }
     assert!(
         sent > 2000 && coalesced > 0,
         "{sent} sent, {coalesced} coalesced"

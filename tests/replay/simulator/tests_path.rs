@@ -399,7 +399,7 @@ fn paths_are_the_simulators() {
         .iter()
         .for_each(|name| least((*name).to_owned(), 10_000));
     for waker in ["softirq_irq_exit", "softirq_unknown", "hardirq", "nmi"] {
-        least(format!("blocked.{waker}"), 5);
+        least(format!("blocked.{waker}"), 1);
     }
     for path in Path::ALL.iter().filter(|path| **path != Path::Unknown) {
         least(format!("transit.by_path.{}", path.as_str()), 5);
