@@ -65,9 +65,8 @@ fn windows_add_up() {
 
 /// What is no sum: the worst there is, settings, and names.
 const NO_SUMS: [&str; 8] = [
+    "hz",
     "worst_wait",
-    // Of a pair: a wait that a cut divides counts where the run that it interrupts began.
-    "preempted",
     // The way there and the way back may lie in different windows.
     "bounces",
     "cpus",
@@ -81,8 +80,8 @@ const NO_SUMS: [&str; 8] = [
 fn numbers(name: &str, value: &Value, into: &mut BTreeMap<String, i64>) {
     match value {
         Value::Object(fields) => {
-            // Distributions do not add up.
-            let distribution = fields.contains_key("p50");
+            // Distributions and estimates do not add up.
+            let distribution = ["p50", "ci95"].iter().any(|key| fields.contains_key(*key));
             let sums = fields
                 .iter()
                 .filter(|(key, _)| !distribution && !NO_SUMS.contains(&key.as_str()));
@@ -150,6 +149,11 @@ fn lists(report: &Value) -> BTreeMap<String, i64> {
                 .iter()
                 .map(|key| fields.remove(*key).unwrap_or_default().to_string())
                 .collect();
+            if list == "pairs" {
+                // Those are listed that have wakeups in the window: the rest of a wait that a cut divides may have no place.
+                let counts = ["wakeups", "by_path", "waker_chosen"];
+                fields.retain(|key, _| counts.contains(&key.as_str()));
+            }
             numbers(&format!("{list}.{}", words.join("-")), &item, &mut all);
         }
     }
