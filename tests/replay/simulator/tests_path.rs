@@ -137,7 +137,7 @@ const CATEGORIES: [&str; 7] = [
     "transit",
     "wait",
     "interrupt",
-    "tlb_wait",
+    "tlb-wait",
     "blocked",
     "unknown",
 ];

@@ -147,7 +147,7 @@ impl<'a> Walker<'a> {
         let waited: i64 = waited.sum();
         let own = to - from - interrupt - waited;
         truth.add("interrupt", interrupt, &[]);
-        truth.add("tlb_wait", waited, &[]);
+        truth.add("tlb-wait", waited, &[]);
         truth.add("running", own, &[]);
         *truth.running.entry(self.pid(task)).or_default() += own;
     }
