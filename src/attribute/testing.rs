@@ -183,6 +183,7 @@ pub fn flush(reason: FlushReason, pages: i64, targets: u32, wait_ns: Option<i64>
         range_pages: None,
         targets: Some(targets),
         interrupts: targets,
+        asked_ns: wait_ns.map(|_| 202),
         wait_ns,
         in_window: true,
     }

@@ -151,7 +151,9 @@ impl<S: Sink> Replay<'_, S> {
             };
         }
         // It does so itself; in an interrupt it is only who was interrupted.
-        if moving.context == Waker::Task && self.asked_by(moving.task, self.current_task(moving.by))
+        if moving.context == Waker::Task
+            && self.asked_by(moving.task, self.current_task(moving.by))
+            && self.is_asked_still(moving)
         {
             return certain(MigrationCause::Affinity);
         }
@@ -275,6 +277,17 @@ impl<S: Sink> Replay<'_, S> {
     fn asked_by(&self, task: TaskId, asker: Option<TaskId>) -> bool {
         let asked = self.tasks[task].asked;
         asked.is_some_and(|(at, by)| Some(by) == asker && self.now - at <= NEAR_NS)
+    }
+
+    /// Whether a queued task waited already when the CPU's task asked for another mask of it, and that has not left its
+    /// CPU since: what slept then, or ran, is not moved for that out of a queue that it came to later.
+    fn is_asked_still(&self, moving: &Moving) -> bool {
+        let task = &self.tasks[moving.task];
+        let Some((at, _)) = task.asked else {
+            return false;
+        };
+        let wait = task.wait.and_then(|slot| self.waits.get(slot));
+        wait.is_none_or(|wait| wait.start <= at) && self.stint(moving.by).1 <= at
     }
 
     /// `sched_setaffinity` was called for a pid; 0 is the caller.

@@ -118,6 +118,7 @@ impl<S: Sink> Replay<'_, S> {
             range_pages: None,
             targets: None,
             interrupts: 0,
+            asked_ns: None,
             wait_ns: None,
             in_window: self.config.window.contains(ts_ns),
         }
@@ -206,6 +207,7 @@ impl<S: Sink> Replay<'_, S> {
         };
         let seen = whole && !flush.lost && flush.awaited == 0;
         if let (true, Some(first)) = (seen, flush.first_request_ns) {
+            flush.row.asked_ns = Some(first);
             flush.row.wait_ns = Some(flush.last_acknowledgement_ns - first);
         }
         self.sink.flush(&flush.row);

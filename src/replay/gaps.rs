@@ -31,6 +31,12 @@ impl<S: Sink> Replay<'_, S> {
             self.forget_move(task);
             self.tasks[task].state = TaskState::Unknown;
         }
+        self.lose_transit(cpu);
+        self.forget_current(cpu);
+    }
+
+    /// Whether those on their way to the CPU came there is not known.
+    fn lose_transit(&mut self, cpu: usize) {
         for task in self.tasks.ids() {
             if self.tasks[task].state == (TaskState::Transit { cpu }) {
                 self.leave_transit(task, cpu);
@@ -39,13 +45,14 @@ impl<S: Sink> Replay<'_, S> {
                 self.forget_move(task);
             }
         }
-        self.forget_current(cpu);
     }
 
     pub(super) fn end_gap(&mut self, cpu: usize) {
         let Some((since, events)) = self.cpus[cpu].gap_since.take() else {
             return;
         };
+        // They were woken meanwhile: a later enqueue may be of another wakeup.
+        self.lose_transit(cpu);
         self.light_flips(cpu);
         self.sink.lost(&LostRow {
             cpu: self.machine.cpus.id(cpu),

@@ -227,7 +227,21 @@ impl<S: Sink> Replay<'_, S> {
         if let Some(open) = self.moves.get_mut(slot).filter(|open| !open.over) {
             open.row.run_ns = Some(on_cpu_ns - open.on_cpu_ns);
         }
+        self.doubt_exec(slot);
         self.emit_move(slot);
+    }
+
+    /// Whether the task's `sched_process_exec` would have followed will not be known: only one move of a task is open.
+    fn doubt_exec(&mut self, slot: usize) {
+        let now = self.now;
+        if let Some(open) = self.moves.get_mut(slot)
+            && let Awaits::Exec(until) = open.awaits
+        {
+            open.awaits = Awaits::Nothing;
+            if now <= until {
+                open.row.confidence = Confidence::Unsure;
+            }
+        }
     }
 
     /// What the task did after its last move is not known.
@@ -235,6 +249,7 @@ impl<S: Sink> Replay<'_, S> {
         let Some(slot) = self.tasks[task].moved else {
             return;
         };
+        self.doubt_exec(slot);
         let Some(open) = self.moves.get_mut(slot) else {
             return;
         };

@@ -11,6 +11,7 @@ use super::pids::{PidNumber, Pids};
 use super::probed_masks::{MaskNumber, ProbedMasks};
 use super::steps::{Batch, Enqueue, Kind, Moved, Probe, Step, Switch, Woken};
 use super::units::{Marks, Work};
+use super::words::FlushReason;
 use ttwu_parsers::decode::EventType;
 use ttwu_parsers::event::{Comm, Event, NO_TYPE, Payload, Selection, Vector, Wake};
 
@@ -187,7 +188,10 @@ impl Resolver {
         self.filling.steps.push(Step {
             ts: event.ts,
             cpu: event.cpu,
-            pid: event.pid,
+            pid: match kind {
+                Kind::Rare => shown_pid(event),
+                _ => event.pid,
+            },
             tgid: event.tgid,
             flags: event.flags,
             recorded: event.type_index != NO_TYPE,
@@ -573,6 +577,17 @@ impl Resolver {
                 mask: selection.mask,
             });
         }
+    }
+}
+
+/// Which task an event shows to run, -1 if none. As mappings are switched the task before is current still, though its
+/// `sched_switch` came before (`context_switch()` and `switch_mm_irqs_off()`, which announces the flush; Linux 4.3 to 6.18).
+fn shown_pid(event: &Event) -> i32 {
+    match event.payload {
+        Payload::TlbFlush { reason, .. } if FlushReason::of(reason) == FlushReason::TaskSwitch => {
+            -1
+        }
+        _ => event.pid,
     }
 }
 

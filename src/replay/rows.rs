@@ -245,6 +245,8 @@ pub struct FlushRow {
     pub targets: Option<u32>,
     /// Those of them that were sent an interrupt.
     pub interrupts: u32,
+    /// The first request; `None` where the wait is.
+    pub asked_ns: Option<i64>,
     /// From the first request to the last acknowledgement; `None` unless every one was seen.
     pub wait_ns: Option<i64>,
     pub in_window: bool,

@@ -333,6 +333,7 @@ tables! {
         range_pages: I64 = row.range_pages, "Pages of 4 KiB in the range asked for; -1 for all addresses; null without probe.";
         targets: U32 = row.targets, "CPUs that were asked; null where sends are not recorded.";
         interrupts: U32 = row.interrupts, "Those of them that were sent an interrupt.";
+        asked_ns: I64 = row.asked_ns, "The first request; null where wait_ns is.";
         wait_ns: I64 = row.wait_ns, "First request to last acknowledgement; null unless every one was seen.";
         in_window: Bool = row.in_window, "Whether ts_ns lies in the window: counts count only these.";
     }

@@ -252,6 +252,22 @@ fn an_exec_that_follows_tells_that_it_was_for_that() {
         .replace("30 0 30 exec", "200000030 0 30 exec")
         .replace("40 0 30 switch", "200000040 0 30 switch");
     check(&late, &[(Affinity, Likely)]);
+    // Moved again before, it may have been on its way there: only its last move is known to be.
+    let again = exec.replace(
+        "30 0 30 exec",
+        "28 0 30 switch 30:R 0\n 29 1 0/s migrate 30 0 1\n 30 1 0 switch 0:R 30\n 31 1 30 exec",
+    );
+    let again = again.replace("40 0 30 switch", "40 1 30 switch");
+    check(&again, &[(Affinity, Unsure), (Periodic, Certain)]);
+    // Long after, an `execve` would have been over.
+    let again = again
+        .replace("\n 28 0", "\n 200000028 0")
+        .replace("29 1 0/s", "200000029 1 0/s");
+    let again = again
+        .replace("\n 30 1 0", "\n 200000030 1 0")
+        .replace("31 1 30 exec", "200000031 1 30 exec");
+    let again = again.replace("40 1 30", "200000040 1 30");
+    check(&again, &[(Affinity, Likely), (Periodic, Certain)]);
 }
 
 #[test]
@@ -274,6 +290,12 @@ fn another_task_may_change_the_mask() {
     );
     let to_itself = "9 0 10 setaffinity 30\n 10 0 10 migrate 30 1 0\n 20 0 10 switch 10:S 30";
     check(to_itself, &[(Affinity, Certain)]);
+    // It slept as it was asked for, and was moved after it had been woken.
+    let later = "6 1 11 switch 11:S 30\n 7 1 30 switch 30:S 31\n 9 0 10 setaffinity 30\n 11 1 31 waking 30 prev=1\n 12 1 31 wakeup 30 to=1\n 13 0 10 migrate 30 1 0\n 20 0 10 switch 10:S 30";
+    check(later, &[(NewIdle, Certain)]);
+    // It waited, but the task that asked slept before it pulled.
+    let slept = "9 0 10 setaffinity 30\n 10 0 10 switch 10:S 0\n 11 0 0/h waking 10 prev=0\n 12 0 0/h wakeup 10 to=0\n 13 0 0 switch 0:R 10\n 18 0 10 migrate 30 1 0\n 20 0 10 switch 10:S 30";
+    check(slept, &[(NewIdle, Certain)]);
     let mut old = script(queued);
     old.version = (5, 10);
     assert_eq!(causes_of(&old), [(Affinity, Unsure)]);

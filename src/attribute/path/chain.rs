@@ -142,18 +142,22 @@ impl Cursor {
 /// The task of the workload that ran at an instant; else one that waited, or was on its way; else the one that ran
 /// last. Of several the one that came to it last.
 fn last_active(history: &History, at_ns: i64, workload: Workload) -> Option<u32> {
-    let mut best: Option<((u8, i64, i64), u32)> = None;
+    let mut best: Option<((u8, i64, u8, i64), u32)> = None;
     for task in (0..history.tasks()).filter(|task| workload(*task)) {
-        let begun = history.of(task).get(..history.before(task, at_ns));
+        // A task that is woken while it still runs is one that runs.
+        let count = history.up_to(task, at_ns).min(history.before(task, at_ns));
+        let begun = history.of(task).get(..count);
         let Some(last) = begun.and_then(<[Stretch]>::last) else {
             continue;
         };
         let lasts = last.end_ns >= at_ns;
         let key = match (last.what, lasts) {
-            (What::Run { .. }, true) => (3, 0, last.start_ns),
-            (What::Wait { .. }, true) => (2, 0, last.start_ns),
-            (What::Wake { .. }, true) => (1, 0, last.start_ns),
-            (_, false) => (0, last.end_ns, last.start_ns),
+            (What::Run { .. }, true) => (3, 0, 0, last.start_ns),
+            (What::Wait { .. }, true) => (2, 0, 0, last.start_ns),
+            (What::Wake { .. }, true) => (1, 0, 0, last.start_ns),
+            // As its CPU is throttled, the wait of what it did not run ends, too.
+            (What::Run { .. }, false) => (0, last.end_ns, 1, last.start_ns),
+            (_, false) => (0, last.end_ns, 0, last.start_ns),
         };
         if best.is_none_or(|(other, _)| key > other) {
             best = Some((key, task));

@@ -8,7 +8,7 @@ use super::super::blocks::{Block, NO_NUMBER, NO_TIME, blocks};
 use super::super::scope::Scope;
 use super::cpus::{Cpus, Ran};
 use super::history::{Crossing, History, NO_CPU, Road, Stretch, What};
-use super::segments::{Batch, Segment, TLB_WAIT};
+use super::segments::{Batch, Segment, TLB_ASKED, TLB_WAIT};
 use super::spans::CpuSpans;
 use crate::replay::words::{Class, Left, Pair};
 use crate::tables::Table;
@@ -91,7 +91,11 @@ fn join(parts: Vec<Part>, segment: &Segment, tasks: usize) -> Loaded {
         to_ns: segment.to_ns,
         first: segment.first,
         history: History::new(stretches, tasks),
-        cpus: Cpus::new(runs, CpuSpans::new(&interrupts), CpuSpans::new(&tlb_waits)),
+        cpus: Cpus::new(
+            runs,
+            CpuSpans::nested(&interrupts),
+            CpuSpans::new(&tlb_waits),
+        ),
     }
 }
 
@@ -148,7 +152,7 @@ const WAITS: [&str; 8] = [
 ];
 const SLICES: [&str; 5] = ["task", "cpu", "start_ns", "end_ns", "left"];
 const INTERRUPTS: [&str; 3] = ["entry_ns", "target_cpu", "handler_ns"];
-const TLB_WAITS: [&str; 3] = ["ts_ns", "cpu", TLB_WAIT];
+const TLB_WAITS: [&str; 3] = [TLB_ASKED, "cpu", TLB_WAIT];
 
 impl Reach {
     fn holds(&self, start_ns: i64, end_ns: i64) -> bool {

@@ -11,7 +11,8 @@ use crate::tables::Table;
 /// Rows of a segment: each takes 32 bytes, or 56 if it is of a slice, and as much again while they are sorted.
 pub const SEGMENT_ROWS: usize = 1 << 19;
 
-/// The column of `flushes` that holds how long the initiator waited for the other CPUs.
+/// The columns of `flushes` that hold since when and how long the initiator waited for the other CPUs.
+pub const TLB_ASKED: &str = "asked_ns";
 pub const TLB_WAIT: &str = "wait_ns";
 
 /// A batch of a table that the path is made of.
@@ -118,7 +119,7 @@ fn stamps(table: Table) -> (&'static [&'static str], Option<&'static str>) {
         Table::Waits => (&["start_ns", "end_ns"], Some("wait_ns")),
         Table::Slices => (&["start_ns", "end_ns"], None),
         Table::Ipis => (&["entry_ns"], Some("handler_ns")),
-        _ => (&["ts_ns"], Some(TLB_WAIT)),
+        _ => (&[TLB_ASKED], Some(TLB_WAIT)),
     }
 }
 

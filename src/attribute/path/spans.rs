@@ -34,6 +34,19 @@ impl Spans {
         clipped.filter(|(from, to)| from < to)
     }
 
+    /// The same of intervals none of which holds the time of those within it: as long as all that overlap are together.
+    fn nested(mut all: Vec<(i64, i64)>) -> Self {
+        all.sort_unstable();
+        let mut joined: Vec<(i64, i64)> = Vec::with_capacity(all.len());
+        for (start, end) in all {
+            match joined.last_mut() {
+                Some(last) if last.1 >= start => last.1 = last.1.saturating_add(end - start),
+                _ => joined.push((start, end)),
+            }
+        }
+        Self(joined)
+    }
+
     /// How much of `[start, end]` lies in them.
     pub fn overlap(&self, start: i64, end: i64) -> i64 {
         self.within(start, end).map(|(from, to)| to - from).sum()
@@ -43,6 +56,16 @@ impl Spans {
 impl CpuSpans {
     /// From CPUs and intervals.
     pub fn new(of: &[(u32, i64, i64)]) -> Self {
+        Self::by_cpu(of, Spans::new)
+    }
+
+    /// From CPUs and the intervals of handlers, each as long as it took by itself: what it called has one of its own, which
+    /// begins before the first one's is over. Together they are as long as the handler was.
+    pub fn nested(of: &[(u32, i64, i64)]) -> Self {
+        Self::by_cpu(of, Spans::nested)
+    }
+
+    fn by_cpu(of: &[(u32, i64, i64)], join: fn(Vec<(i64, i64)>) -> Spans) -> Self {
         let cpus = of.iter().map(|(cpu, ..)| *cpu as usize + 1).max();
         let mut by_cpu = vec![Vec::new(); cpus.unwrap_or(0)];
         for &(cpu, start, end) in of {
@@ -53,7 +76,7 @@ impl CpuSpans {
             }
         }
         Self {
-            by_cpu: by_cpu.into_iter().map(Spans::new).collect(),
+            by_cpu: by_cpu.into_iter().map(join).collect(),
         }
     }
 
@@ -61,5 +84,21 @@ impl CpuSpans {
     pub fn of(&self, cpu: u16) -> &Spans {
         static NONE: Spans = Spans(Vec::new());
         self.by_cpu.get(usize::from(cpu)).unwrap_or(&NONE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A handler from 10 to 100 that ran functions from 20 to 50 and from 55 to 95: of its own it has 10 + 5 + 5.
+    #[test]
+    fn what_a_handler_called_lengthens_it() {
+        let rows = [(0, 20, 50), (0, 10, 30), (0, 55, 95), (0, 200, 210)];
+        let spans = CpuSpans::nested(&rows);
+        assert_eq!(spans.of(0).overlap(0, 1000), 90 + 10);
+        assert_eq!(spans.of(0).overlap(96, 150), 4);
+        // Those of waits hold what is within them.
+        assert_eq!(CpuSpans::new(&rows).of(0).overlap(0, 1000), 40 + 40 + 10);
     }
 }

@@ -39,6 +39,8 @@ pub enum Phase {
     MoveForExec,
     MoveForNuma,
     Shootdown,
+    Call,
+    InterruptItself,
 }
 
 impl Sim {
@@ -135,6 +137,8 @@ impl Sim {
             Phase::MoveForExec => return self.move_itself(cpu, Cause::Exec),
             Phase::MoveForNuma => return self.move_itself(cpu, Cause::Numa),
             Phase::Shootdown => return self.shoot_down(cpu),
+            Phase::Call => self.call(cpu),
+            Phase::InterruptItself => self.interrupt_itself(cpu),
         }
         true
     }
@@ -180,6 +184,8 @@ impl Sim {
                     && !self.cpus[at].in_kernel
                     && self.tasks[task].mask.contains(&at)
                     && !self.tasks[task].leaving
+                    // It does not leave before the stopper that it has woken is done.
+                    && self.cpus[at].work.is_none_or(|work| work.task != task)
             }
             _ => false,
         });
@@ -333,6 +339,7 @@ impl Sim {
         let queued = !self.cpus[cpu].queue.is_empty();
         let kernel = self.kernel;
         let normal = self.tasks[task].kind == Kind::Normal;
+        let pushable = self.tasks[task].kind != Kind::RealTime && self.real_time_on(cpu).is_some();
         let weights = [
             28,
             26,
@@ -354,6 +361,10 @@ impl Sim {
             on(plan.shootdowns, 3),
             5,
             on(plan.balancing && !queued, 6),
+            on(plan.marks, 5),
+            on(plan.calls, 3),
+            on(plan.calls, 1),
+            on(plan.balancing && pushable, 12),
         ];
         match self.random.weighted(&weights) {
             0 => self.begin(cpu, [Phase::Wake]),
@@ -380,6 +391,16 @@ impl Sim {
             18 => {
                 let who = self.tasks[task].who.clone();
                 self.emit(cpu, What::Runtime { who });
+                self.later(cpu);
+            }
+            20 => {
+                self.emit(cpu, What::Marker("mark".to_owned()));
+                self.later(cpu);
+            }
+            21 => self.begin(cpu, [Phase::Call]),
+            22 => self.begin(cpu, [Phase::InterruptItself]),
+            23 => {
+                self.push_real_time(cpu);
                 self.later(cpu);
             }
             _ => self.sleep_and_pull(cpu),

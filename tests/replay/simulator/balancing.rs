@@ -70,6 +70,29 @@ impl Sim {
         }
     }
 
+    /// A task of real-time priority that waits here.
+    pub fn real_time_on(&self, cpu: Cpu) -> Option<Task> {
+        let mut queue = self.cpus[cpu].queue.iter().copied();
+        queue.find(|&task| self.tasks[task].kind == Kind::RealTime)
+    }
+
+    /// The real-time class moves its own to where they come before what runs.
+    pub fn push_real_time(&mut self, cpu: Cpu) {
+        let Some(task) = self.real_time_on(cpu) else {
+            return;
+        };
+        let mask = self.tasks[task].mask.clone();
+        let gives_way = |&to: &Cpu| {
+            let current = self.cpus[to].current;
+            to != cpu && current.is_none_or(|current| self.tasks[current].kind == Kind::Normal)
+        };
+        let others: Vec<Cpu> = mask.into_iter().filter(gives_way).collect();
+        if let Some(to) = self.random.pick(&others) {
+            self.move_queued(cpu, task, to, Cause::RealTime);
+            self.cpus[to].resched = true;
+        }
+    }
+
     /// The stopper of another CPU is to push that CPU's task here.
     pub fn active_balance(&mut self, cpu: Cpu) -> bool {
         let running = self.tasks_that(|task| match self.tasks[task].state {

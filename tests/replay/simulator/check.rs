@@ -130,7 +130,7 @@ impl Differences {
     }
 
     pub fn none(self, what: &str) {
-        let shown: Vec<&String> = self.0.iter().take(12).collect();
+        let shown: Vec<&String> = self.0.iter().take(24).collect();
         assert!(
             self.0.is_empty(),
             "{what}: {} differences\n{shown:#?}",

@@ -164,7 +164,7 @@ pub const SOFTIRQ: u8 = 0x10;
 pub const NMI: u8 = 0x40;
 
 /// The kernel's functions that events name by address, as in its symbol list.
-pub const SYMBOLS: [(u64, &str); 6] = [
+pub const SYMBOLS: [(u64, &str); 9] = [
     (0xffff_ffff_8110_0000, "sched_ttwu_pending"),
     (
         0xffff_ffff_8110_1000,
@@ -174,6 +174,9 @@ pub const SYMBOLS: [(u64, &str); 6] = [
     (0xffff_ffff_8110_3000, "wakeup_preempt"),
     (0xffff_ffff_8110_4000, "flush_tlb_func"),
     (0xffff_ffff_8110_5000, "on_each_cpu_cond_mask"),
+    (0xffff_ffff_8110_6000, "remote_function"),
+    (0xffff_ffff_8110_7000, "smp_call_function_single"),
+    (0xffff_ffff_8110_8000, "wake_up_klogd_work_func"),
 ];
 
 /// The address of a symbol, or somewhat behind it.

@@ -14,10 +14,11 @@ impl Sim {
     /// Whether no call of a function is due on a CPU. Before 5.8 queued wakeups are no calls.
     pub fn awaits_no_call(&self, cpu: Cpu, wakeup: bool) -> bool {
         let state = &self.cpus[cpu];
+        let no_function = state.flushes.is_empty() && state.calls.is_empty();
         match (self.kernel.queues_by_function(), wakeup) {
-            (true, _) => state.list.is_empty() && state.flushes.is_empty(),
+            (true, _) => state.list.is_empty() && no_function,
             (false, true) => state.list.is_empty(),
-            (false, false) => state.flushes.is_empty(),
+            (false, false) => no_function,
         }
     }
 
@@ -57,7 +58,7 @@ impl Sim {
     /// Goes through the lists before anything else is run.
     pub fn leave_idle_loop(&mut self, cpu: Cpu) {
         self.cpus[cpu].flagged = false;
-        let took = self.flush_for_others(cpu) + self.wake_listed(cpu);
+        let took = self.flush_for_others(cpu) + self.call_for_others(cpu) + self.wake_listed(cpu);
         self.notes.idle_calls.push(took);
     }
 
@@ -74,6 +75,7 @@ impl Sim {
             let (callsite, callback) = match purpose {
                 Purpose::Wakeup => (address("try_to_wake_up", 0x80), generic),
                 Purpose::Tlb => (address("on_each_cpu_cond_mask", 0x30), generic),
+                Purpose::Call => (address("smp_call_function_single", 0x70), generic),
                 _ => (address("wakeup_preempt", 0x20), 0),
             };
             let what = What::SendIpi {
@@ -101,7 +103,7 @@ impl Sim {
         // One more of a kind that is due is no interrupt of its own.
         if pending.len() == 1 {
             let delay = match purpose {
-                Purpose::Wakeup | Purpose::Tlb => self.landing(),
+                Purpose::Wakeup | Purpose::Tlb | Purpose::Call => self.landing(),
                 _ => self.random.within(20, 900),
             };
             self.after(delay, move |sim| sim.interrupt(to, kind));
@@ -124,7 +126,7 @@ impl Sim {
         let by_function = self.kernel.queues_by_function();
         let mut inner = 0;
         if kind != Vector::Reschedule {
-            inner += self.flush_for_others(cpu);
+            inner += self.flush_for_others(cpu) + self.call_for_others(cpu);
         }
         if (kind == Vector::Reschedule) != by_function {
             inner += self.wake_listed(cpu);
@@ -169,16 +171,72 @@ impl Sim {
             let csd = self.flush_entry(self.notes.shootdowns[number].from, cpu);
             let entry = self.emit(cpu, What::FunctionEntry { func, csd });
             self.now += self.random.within(40, 200);
-            let what = What::Tlb {
-                reason: 1,
-                pages: 1,
-            };
-            self.emit(cpu, what);
+            // One that runs nothing gives the translations up instead.
+            let lazy = self.cpus[cpu].current.is_none() && self.random.chance(50);
+            let (reason, pages) = if lazy { (0, -1) } else { (1, 1) };
+            self.emit(cpu, What::Tlb { reason, pages });
             let exit = self.emit(cpu, What::FunctionExit { func, csd });
             self.notes.shootdowns[number].acknowledged.push(exit);
             took += exit - entry;
         }
         took
+    }
+
+    /// Calls functions, as others asked. Returns how long that took.
+    fn call_for_others(&mut self, cpu: Cpu) -> i64 {
+        let func = address("remote_function", 0);
+        let mut took = 0;
+        for csd in std::mem::take(&mut self.cpus[cpu].calls) {
+            let entry = self.emit(cpu, What::FunctionEntry { func, csd });
+            self.now += self.random.within(30, 150);
+            took += self.emit(cpu, What::FunctionExit { func, csd }) - entry;
+        }
+        took
+    }
+
+    /// Has a function called on another CPU, and does not wait for it.
+    pub fn call(&mut self, cpu: Cpu) {
+        let others: Vec<Cpu> = (0..self.shared_cpus()).filter(|&c| c != cpu).collect();
+        let Some(to) = self.random.pick(&others) else {
+            return;
+        };
+        let csd = 0xffff_8883_0000_0000 + self.notes.calls.len() as u64 * 64;
+        let what = What::Queue {
+            cpu: to,
+            callsite: address("smp_call_function_single", 0x40),
+            func: address("remote_function", 0),
+            csd,
+        };
+        let ts = self.emit(cpu, what);
+        self.notes.calls.push((ts, cpu, to));
+        let first = self.awaits_no_call(to, false);
+        self.cpus[to].calls.push(csd);
+        if first && self.polls(to) && self.kernel.queues_by_function() {
+            self.flag(cpu, to);
+        } else if first {
+            self.send(cpu, to, Vector::FunctionSingle, Purpose::Call);
+        }
+    }
+
+    /// Interrupts itself, to do something that it may not do where it is. Of the handler no event is recorded.
+    pub fn interrupt_itself(&mut self, cpu: Cpu) {
+        if !self.kernel.tells_sends() {
+            return;
+        }
+        let what = What::SendIpi {
+            cpu,
+            callsite: address("wakeup_preempt", 0x60),
+            callback: address("wake_up_klogd_work_func", 0),
+        };
+        let ts = self.emit(cpu, what);
+        self.notes.sendings.push(Sending {
+            ts,
+            from: cpu,
+            to: cpu,
+            kind: Vector::FunctionSingle,
+            purpose: Purpose::IrqWork,
+            handled: None,
+        });
     }
 
     /// A task's translations change: other CPUs are to forget them, and this one waits until they have.
@@ -192,6 +250,12 @@ impl Sim {
             0 => -1,
             _ => self.random.within(1, 34),
         };
+        // Of many tasks' at once, by reclaim.
+        let reclaim = pages == -1 && self.random.chance(40);
+        if reclaim && targets.is_empty() {
+            self.emit(cpu, What::Tlb { reason: 2, pages });
+            return true;
+        }
         let number = self.notes.shootdowns.len();
         let reason = if targets.is_empty() { 3 } else { 4 };
         self.emit(cpu, What::Tlb { reason, pages });
@@ -221,7 +285,7 @@ impl Sim {
             self.cpus[to].flushes.push(number);
         }
         self.ask_to_flush(cpu, &interrupted);
-        self.flush_itself(cpu, pages);
+        self.flush_itself(cpu, if reclaim { 2 } else { 3 }, pages);
         self.cpus[cpu].spinning = true;
         self.after(50, move |sim| sim.await_flushes(cpu, number));
         false
@@ -251,11 +315,11 @@ impl Sim {
     }
 
     /// The initiator's own part is no entry of a list.
-    fn flush_itself(&mut self, cpu: Cpu, pages: i64) {
+    fn flush_itself(&mut self, cpu: Cpu, reason: i32, pages: i64) {
         let func = address("flush_tlb_func", 0);
         self.emit(cpu, What::FunctionEntry { func, csd: 0 });
         self.now += self.random.within(20, 90);
-        self.emit(cpu, What::Tlb { reason: 3, pages });
+        self.emit(cpu, What::Tlb { reason, pages });
         self.emit(cpu, What::FunctionExit { func, csd: 0 });
     }
 

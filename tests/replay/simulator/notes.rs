@@ -100,6 +100,8 @@ pub struct Wakeup {
     pub pinned: bool,
     /// The waker's flips and the wakee's, after this wakeup was charged; none if it was not.
     pub flips: Option<(u32, u32)>,
+    /// The same by each decay.
+    pub flips_by: [(u32, u32); 3],
 }
 
 /// What moved a task.
@@ -117,6 +119,8 @@ pub enum Cause {
     AffinityOfOther,
     Numa,
     Exec,
+    /// By the real-time class.
+    RealTime,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -139,6 +143,10 @@ pub enum Purpose {
     WakeupReschedule,
     Reschedule,
     Tlb,
+    /// To call some function.
+    Call,
+    /// To do something of its own in an interrupt.
+    IrqWork,
 }
 
 /// An interrupt.
@@ -181,6 +189,8 @@ pub struct Shootdown {
 pub struct TaskNote {
     pub pid: i32,
     pub prio: i32,
+    /// A thread of the recorder.
+    pub recorder: bool,
     /// The CPU it is bound to, which its name tells.
     pub bound: Option<Cpu>,
     /// A kernel thread of one CPU that may stack its wakees.
@@ -199,6 +209,8 @@ pub struct Notes {
     pub moves: Vec<Move>,
     pub sendings: Vec<Sending>,
     pub shootdowns: Vec<Shootdown>,
+    /// Calls of other functions: when, from which CPU, to which.
+    pub calls: Vec<(i64, Cpu, Cpu)>,
     pub tasks: Vec<TaskNote>,
     /// When which task left which CPU.
     pub left: Vec<(i64, Task, Cpu)>,
@@ -226,6 +238,7 @@ impl Notes {
             moves: Vec::new(),
             sendings: Vec::new(),
             shootdowns: Vec::new(),
+            calls: Vec::new(),
             tasks: Vec::new(),
             left: Vec::new(),
             idled: Vec::new(),

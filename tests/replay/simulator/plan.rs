@@ -30,6 +30,14 @@ pub struct Plan {
     pub wide_domain: bool,
     /// Shootdowns of translations.
     pub shootdowns: bool,
+    /// Calls of other functions on other CPUs.
+    pub calls: bool,
+    /// Whether the events of interrupts and soft interrupts are recorded.
+    pub tells_softirqs: bool,
+    /// Some tasks are the recorder's.
+    pub recorder: bool,
+    /// Tasks mark units of work.
+    pub marks: bool,
     /// Nothing happens by itself: a test says what does.
     pub directed: bool,
     /// Whether wakees preempt, where a test says so.
@@ -61,6 +69,10 @@ impl Plan {
             repinning: false,
             wide_domain: false,
             shootdowns: true,
+            calls: true,
+            tells_softirqs: true,
+            recorder: false,
+            marks: false,
             directed: false,
             preempts: None,
             landing_ns: (300, 4000),

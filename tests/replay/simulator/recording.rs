@@ -22,6 +22,10 @@ pub struct Recording {
     pub machine: Machine,
     pub events: Vec<Event>,
     pub probes: bool,
+    /// Whether the events of interrupts and soft interrupts were asked for.
+    pub tells_softirqs: bool,
+    /// Whether the machine's topology is told.
+    pub topology: bool,
     /// Lines of the machine record: who may run where.
     pub record: Vec<String>,
     /// Pid, process and name of every task.
@@ -42,7 +46,9 @@ pub struct Stored {
 
 impl Recording {
     pub fn formats(&self) -> Vec<Format> {
-        formats(self.kernel, self.probes)
+        let mut all = formats(self.kernel, self.probes);
+        all.retain(|format| self.tells_softirqs || format.system != "irq");
+        all
     }
 
     /// One CPU's events as they are stored, in time order.

@@ -51,6 +51,7 @@ impl Sim {
             mask.clone(),
             pid,
         );
+        self.notes.tasks[task].recorder = self.plan.recorder && number % 5 == 1;
         self.tasks[task].tgid = 2000 + (number as i32 / 3) * 3;
         self.tasks[task].cpu = self.random.pick(&mask).unwrap_or(0);
         if told && !hidden {

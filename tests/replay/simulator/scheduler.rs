@@ -73,6 +73,8 @@ pub struct CpuState {
     pub list: Vec<usize>,
     /// Shootdowns that ask it to flush.
     pub flushes: Vec<usize>,
+    /// Other functions to call, by their entries' addresses.
+    pub calls: Vec<u64>,
     /// Interrupts under way to it, by vector.
     pub pending: [Vec<usize>; 3],
     /// Its idle loop watches the need to reschedule.
@@ -201,6 +203,7 @@ impl Sim {
         self.notes.tasks.push(TaskNote {
             pid,
             prio,
+            recorder: false,
             bound: matches!(kind, Kind::Bound(_) | Kind::Stopper(_)).then_some(cpu),
             per_cpu_thread: matches!(kind, Kind::Bound(_)),
             told: None,
@@ -320,6 +323,22 @@ impl Sim {
             }
             None => self.idle(cpu),
         }
+        if self.plan.shootdowns && !self.plan.directed && next.is_some() && self.random.chance(8) {
+            self.switch_translations(cpu, prev);
+        }
+    }
+
+    /// The translations of another process are taken up: `current` is the one before until the stacks are switched, too.
+    fn switch_translations(&mut self, cpu: Cpu, prev: Option<Task>) {
+        let what = What::Tlb {
+            reason: 0,
+            pages: -1,
+        };
+        self.emit(cpu, what);
+        let (pid, tgid) = prev.map_or((0, 0), |t| (self.tasks[t].who.pid, self.tasks[t].tgid));
+        if let Some(event) = self.log.last_mut() {
+            (event.pid, event.tgid) = (pid, tgid);
+        }
     }
 
     fn leave(&mut self, task: Task, cpu: Cpu, left: Left, others: bool) {
@@ -422,11 +441,21 @@ impl Sim {
                 ));
             }
         }
+        let recorder = self.notes.tasks.iter().filter(|note| note.recorder);
+        let recorder: Vec<String> = recorder.map(|note| note.pid.to_string()).collect();
+        if !recorder.is_empty() {
+            told.push(format!(
+                "ttwu recorder version=0 backend=ftrace tids={}",
+                recorder.join(",")
+            ));
+        }
         Recording {
             kernel: self.kernel,
             machine: self.machine.clone(),
             events: self.log.clone(),
             probes: self.plan.probes,
+            tells_softirqs: self.plan.tells_softirqs,
+            topology: true,
             record: std::iter::once(format!("ttwu machine hz {}", super::flips::HZ))
                 .chain(told)
                 .collect(),

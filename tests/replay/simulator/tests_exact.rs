@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use ttwu::pipeline::RunOptions;
+use ttwu::replay::words::{Class, Origin, Path, Verdict, Waker};
 
 use super::check::{Differences, File, Written, compare, compare_rows, number};
 use super::kernels::{KERNELS, V4_2};
@@ -11,7 +12,7 @@ use super::machine::Shape;
 use super::plan::Plan;
 use super::run::simulate;
 use super::timeline::Timeline;
-use super::truth_report::{Numbers, ORIGINS, VERDICTS, report};
+use super::truth_report::{Numbers, report};
 
 /// From 2 CPUs to 64, from one LLC to eight, with SMT and without, with shared L2s and nodes and without.
 pub const SHAPES: [Shape; 8] = [
@@ -38,6 +39,8 @@ pub fn plan(seed: u64) -> Plan {
         told_masks: seed % 3 == 1,
         hidden_masks: seed % 5 == 2,
         repinning: seed % 4 == 3 || seed.is_multiple_of(7),
+        tells_softirqs: seed % 11 != 4,
+        recorder: seed % 6 == 5,
         carelessness: [50, 20, 80][seed as usize % 3],
         tasks: match seed % 5 {
             0 => shape.cpus() * 3,
@@ -120,61 +123,64 @@ fn is_recorded(recording: &super::recording::Recording, event: &super::events::E
     super::formats::encode(event, &formats, recording.kernel, &recording.machine).is_some()
 }
 
-/// All that can be planted was, often enough to be a test.
+/// All that can be planted was, often enough to be a test. These words are left:
+///
+/// - class `anomaly`: an enqueue on a third CPU, or one that no waking precedes where wakings are told. Neither does a
+///   kernel do; with lost events that is what becomes of a wakeup whose waking is lost (`tests_losses`).
+/// - verdict `unknown`, distance `unknown`: only of machines whose LLCs are not told (`tests_untold`).
+/// - the ledger's row `unknown`: only of CPUs with lost events (`tests_losses`).
+/// - cause `unknown`, and causes that are not certain: `tests_moves`.
+/// - of requests between CPUs `other`, of flushes `remote_wrong_cpu` and `other`: arm64's rarer interrupts, Linux 6.14 and
+///   later, and what no kernel has yet. None of these is simulated; they are in traces made by hand.
 fn every_word_was_met(met: &Numbers) {
     let least = |name: String, least: i64| {
         let found = met.get(&name).copied().unwrap_or(0);
         assert!(found >= least, "{name} was met {found} times");
     };
-    for verdict in VERDICTS {
-        for reading in ["seen", "any"] {
-            // With a mask of one CPU nothing is passed over, and where any CPU is allowed seldom none.
-            least(format!("waits.by_verdict.{verdict}.count.{reading}"), 20);
+    let words = |of: &str, all: Vec<&str>, but: &[&str], least_each: i64| {
+        for word in all.into_iter().filter(|word| !but.contains(word)) {
+            least(of.replace('*', word), least_each);
+        }
+    };
+    fn names<T: Copy>(all: &[T], name: fn(T) -> &'static str) -> Vec<&'static str> {
+        all.iter().map(|word| name(*word)).collect()
+    }
+    let verdicts = names(Verdict::ALL, Verdict::as_str);
+    for reading in ["seen", "any"] {
+        let count = format!("waits.by_verdict.*.count.{reading}");
+        words(&count, verdicts.clone(), &["unknown"], 20);
+        for row in [
+            "waiting_llc_ns.core",
+            "waiting_llc_ns.smt",
+            "waiting_machine_ns",
+            "idle_ns",
+        ] {
+            least(format!("ledger.{row}.{reading}"), 100_000);
         }
     }
-    for origin in ORIGINS {
-        least(format!("waits.by_origin.{origin}.count"), 200);
+    for row in ["running_ns", "transit_ns"] {
+        least(format!("ledger.{row}"), 100_000);
     }
-    for class in [
-        "self",
-        "fast_path",
-        "local",
-        "direct",
-        "queued",
-        "direct_or_delayed",
-        "delayed",
-        "new",
-        "unknown",
-    ] {
-        least(format!("wakeups.by_class.{class}"), 40);
-    }
-    for path in [
-        "queued-ipi",
-        "queued-polling",
-        "queued-coalesced",
-        "direct-ipi",
-        "direct-no-ipi",
-        "local",
-        "unknown",
-    ] {
-        least(format!("wakeups.by_path.{path}"), 40);
-    }
-    for waker in [
-        "task",
-        "softirq_inline",
-        "softirq_irq_exit",
-        "hardirq",
-        "nmi",
-        "unknown",
-    ] {
-        least(format!("wakeups.by_waker.{waker}"), 40);
-    }
-    for distance in ["same", "smt", "l2", "llc", "node", "remote"] {
-        for kind in ["waker_chosen", "prev_chosen", "waker_prev"] {
-            least(format!("wakeups.by_distance.{kind}.{distance}"), 100);
-        }
+    let origins = names(Origin::ALL, Origin::as_str);
+    words("waits.by_origin.*.count", origins, &[], 200);
+    let classes = names(Class::ALL, Class::as_str);
+    words("wakeups.by_class.*", classes, &["anomaly"], 40);
+    words("wakeups.by_path.*", names(Path::ALL, Path::as_str), &[], 40);
+    let wakers = names(Waker::ALL, Waker::as_str);
+    words("wakeups.by_waker.*", wakers, &[], 40);
+    for kind in ["waker_chosen", "prev_chosen", "waker_prev"] {
+        let distances = vec!["same", "smt", "l2", "llc", "node", "remote"];
+        words(
+            &format!("wakeups.by_distance.{kind}.*"),
+            distances,
+            &[],
+            100,
+        );
     }
     least("waits.withheld.count".into(), 100);
+    for name in ["running_ns", "wakeups", "waits"] {
+        least(format!("trace.recorder.{name}"), 100);
+    }
 }
 
 /// Both files hold the same events, so whatever is found in one is found in the other.

@@ -1,10 +1,10 @@
 //! Wakee flips: the kernel's counters lie in what is followed of them, and decisions that are made are the kernel's.
 
 use ttwu::pipeline::RunOptions;
-use ttwu::replay::words::Decision;
+use ttwu::replay::words::{Decision, FlipPolicy};
 
 use super::check::{File, Written};
-use super::flips::wide;
+use super::flips::{wide, wide_before_4_3};
 use super::kernels::{V5_10, V6_12};
 use super::machine::Shape;
 use super::notes::Wakeup;
@@ -19,8 +19,15 @@ use super::tests_exact::plan;
 struct Held {
     counted: usize,
     narrow: usize,
-    decided: usize,
-    wide: usize,
+    /// Decisions by their words, and how often none was asked for.
+    kernel: [usize; 5],
+    policies: [[usize; 5]; 6],
+}
+
+impl Held {
+    fn decided(&self) -> usize {
+        self.kernel[Decision::Wide as usize] + self.kernel[Decision::Affine as usize]
+    }
 }
 
 fn hold(sim: &Sim, held: &mut Held, what: &str) {
@@ -48,13 +55,31 @@ fn hold(sim: &Sim, held: &mut Held, what: &str) {
         held.counted += 1;
         held.narrow += usize::from(row.waker_flips.hi - row.waker_flips.lo <= 1);
         let truth = wide(waker, wakee, size);
-        match row.kernel {
-            Some(Decision::Wide) => assert!(truth, "{what}: {row:?} {wakeup:?}"),
-            Some(Decision::Affine) => assert!(!truth, "{what}: {row:?} {wakeup:?}"),
-            _ => continue,
+        let hold = |decision: Option<Decision>, truth: bool| {
+            let place = decision.map_or(Decision::ALL.len(), |word| word as usize);
+            match decision {
+                Some(Decision::Wide) => assert!(truth, "{what}: {row:?} {wakeup:?}"),
+                Some(Decision::Affine) => assert!(!truth, "{what}: {row:?} {wakeup:?}"),
+                _ => {}
+            }
+            place
+        };
+        held.kernel[hold(row.kernel, truth)] += 1;
+        hold(row.doubled, wide(waker, wakee, 2 * size));
+        if size > 1 {
+            hold(row.halved, wide(waker, wakee, size / 2));
         }
-        held.decided += 1;
-        held.wide += usize::from(truth);
+        // Each decay, by the rule of old and by the new one.
+        let policies = wakeup.flips_by.iter().flat_map(|&(waker, wakee)| {
+            [
+                wide_before_4_3(waker, wakee, size),
+                wide(waker, wakee, size),
+            ]
+        });
+        for ((decision, truth), held) in row.decisions.iter().zip(policies).zip(&mut held.policies)
+        {
+            held[hold(*decision, truth)] += 1;
+        }
     }
     // Whatever was charged for certain is there.
     for wakeup in sim
@@ -147,13 +172,24 @@ fn long_runs_hold_the_kernels_counters_through_every_decay() {
                 &format!("seed {seed}, probes {probes}"),
             );
         }
-        println!("{probes} {held:?}");
         assert!(held.counted > 15_000, "{held:?}");
         // Without a value that was probed, only decays narrow what is not known at the start.
         if probes {
             assert!(held.narrow * 4 > held.counted * 3, "{held:?}");
-            assert!(held.decided * 2 > held.counted, "{held:?}");
-            assert!(held.wide > 300, "{held:?}");
+            assert!(held.decided() * 2 > held.counted, "{held:?}");
+            assert!(held.kernel[Decision::Wide as usize] > 300, "{held:?}");
+            // By both rules over the decays that keep most; loops of halvings leave too few for any wakeup to be wide.
+            for policy in [
+                FlipPolicy::ZeroOld,
+                FlipPolicy::ZeroNew,
+                FlipPolicy::HalveOld,
+                FlipPolicy::HalveNew,
+            ] {
+                let wide = held.policies[policy as usize][Decision::Wide as usize];
+                assert!(wide > 300, "{policy:?}: {held:?}");
+            }
+            let affine = |policy: &[usize; 5]| policy[Decision::Affine as usize] > 10_000;
+            assert!(held.policies.iter().all(affine), "{held:?}");
         }
     }
 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use ttwu::pipeline::RunOptions;
-use ttwu::replay::words::IpiRoad;
+use ttwu::replay::words::{FlushReason, IpiFate, IpiKind, IpiRoad};
 
 use super::check::{Differences, File, Written, number};
-use super::events::Vector;
+use super::events::{Vector, What};
 use super::kernels::V6_12;
 use super::machine::Shape;
 use super::notes::{Handled, Purpose};
@@ -21,6 +21,8 @@ fn word(purpose: Purpose) -> &'static str {
         Purpose::WakeupReschedule => "wakeup_reschedule",
         Purpose::Reschedule => "reschedule",
         Purpose::Tlb => "tlb",
+        Purpose::Call => "call",
+        Purpose::IrqWork => "irq_work",
     }
 }
 
@@ -38,6 +40,7 @@ fn own_time(sim: &Sim, handled: &Handled) -> i64 {
 #[test]
 fn interrupts_are_the_simulators() {
     let (mut handlers, mut sent, mut coalesced) = (0, 0, 0);
+    let mut fates: BTreeMap<(IpiRoad, IpiFate), u64> = BTreeMap::new();
     for seed in 0..144 {
         let sim = simulate(plan(seed));
         let id = |cpu: usize| sim.machine.ids[cpu];
@@ -81,6 +84,8 @@ fn interrupts_are_the_simulators() {
                     let fate = match (handled, first) {
                         (Some(_), Some(_)) => "handled",
                         (Some(_), None) => "coalesced",
+                        // No event of that handler is recorded.
+                        (None, _) if s.purpose == Purpose::IrqWork => "unknown",
                         (None, _) => "unanswered",
                     };
                     coalesced += usize::from(fate == "coalesced");
@@ -97,6 +102,26 @@ fn interrupts_are_the_simulators() {
                 })
                 .collect();
             differ.lists("interrupts", found.collect(), truth);
+            for row in &rows.ipis {
+                *fates.entry((row.road, row.fate)).or_default() += 1;
+            }
+            // Flags that idle loops see, and what was put on lists, each with the function's own time.
+            let of = |road: IpiRoad| {
+                let found = rows.ipis.iter().filter(move |row| row.road == road);
+                found
+                    .map(|row| (row.ts_ns, row.cpu, row.target_cpu))
+                    .collect()
+            };
+            let polled = sim.log.iter().filter_map(|event| match event.what {
+                What::Poll { cpu } => Some((event.ts, Some(id(event.cpu)), id(cpu))),
+                _ => None,
+            });
+            differ.lists("flags", of(IpiRoad::Polled), polled.collect());
+            let queued = sim.log.iter().filter_map(|event| match event.what {
+                What::Queue { cpu, .. } => Some((event.ts, Some(id(event.cpu)), id(cpu))),
+                _ => None,
+            });
+            differ.lists("lists", of(IpiRoad::Queue), queued.collect());
         } else {
             // Nothing tells of what was sent.
             let found = rows.ipis.iter().filter(|row| row.road == IpiRoad::Handler);
@@ -107,6 +132,17 @@ fn interrupts_are_the_simulators() {
         differ.none(&format!("seed {seed} {}", sim.kernel.release));
     }
     assert!(handlers > 10_000, "{handlers} handlers");
+    // `lost` is in `tests_losses`; every simulated interrupt is answered.
+    for (road, fate) in [
+        (IpiRoad::Interrupt, IpiFate::Handled),
+        (IpiRoad::Interrupt, IpiFate::Unknown),
+        (IpiRoad::Polled, IpiFate::Unknown),
+        (IpiRoad::Queue, IpiFate::Handled),
+        (IpiRoad::Queue, IpiFate::Coalesced),
+    ] {
+        let count = fates.get(&(road, fate)).copied().unwrap_or(0);
+        assert!(count >= 40, "{road:?} {fate:?}: {fates:?}");
+    }
     assert!(
         sent > 2000 && coalesced > 0,
         "{sent} sent, {coalesced} coalesced"
@@ -137,6 +173,7 @@ fn numbers(report: &serde_json::Value) -> Vec<i64> {
 #[test]
 fn reports_of_interrupts_are_the_simulators() {
     let mut waited = 0;
+    let mut met: BTreeMap<String, i64> = BTreeMap::new();
     for seed in (0..288).filter(|&seed| plan(seed).kernel.tells_sends()) {
         let sim = simulate(plan(seed));
         let found = Written::new(&sim.recording(), File::TraceDat).report(&RunOptions::default());
@@ -181,8 +218,22 @@ fn reports_of_interrupts_are_the_simulators() {
             }
             waited += wait;
         }
+        // Every flush by what its event says that it is for.
+        for event in &sim.log {
+            if let What::Tlb { reason, .. } = event.what {
+                let of = [
+                    "task_switch",
+                    "remote_shootdown",
+                    "local_shootdown",
+                    "local_mm_shootdown",
+                    "remote_send",
+                ];
+                add(&format!("tlb.by_reason.{}", of[reason as usize]), 1);
+            }
+        }
         let mut differ = Differences::default();
         for (name, truth) in truth {
+            *met.entry(name.clone()).or_default() += truth;
             let name = format!("ipis.{name}");
             differ.same(&name, number(&found, &name), Some(truth));
         }
@@ -196,6 +247,23 @@ fn reports_of_interrupts_are_the_simulators() {
         differ.none(&format!("seed {seed}"));
     }
     assert!(waited > 100_000, "{waited}");
+    let words = |of: &str, all: Vec<&str>, but: &[&str]| {
+        for word in all.into_iter().filter(|word| !but.contains(word)) {
+            let found = met.get(&of.replace('*', word)).copied().unwrap_or(0);
+            assert!(found >= 30, "{word} was met {found} times: {met:?}");
+        }
+    };
+    let kinds = IpiKind::ALL.iter().map(|kind| kind.as_str());
+    words("by_kind.*", kinds.collect(), &["other"]);
+    let reasons = FlushReason::ALL.iter().map(|reason| reason.as_str());
+    words(
+        "tlb.by_reason.*",
+        reasons.collect(),
+        &["remote_wrong_cpu", "other"],
+    );
+    let distances = || vec!["smt", "l2", "llc", "node", "remote"];
+    words("by_distance.*", distances(), &[]);
+    words("tlb.ipis_by_distance.*", distances(), &[]);
 }
 
 /// Vectors tell nothing of themselves: what is due on a CPU is told by its kind.

@@ -1,9 +1,9 @@
 //! Where events are missing, that is told, and nothing is made up for them.
 
 use ttwu::pipeline::RunOptions;
-use ttwu::replay::words::{LedgerRow, Reading};
+use ttwu::replay::words::{IpiFate, IpiRoad, LedgerRow, Reading};
 
-use super::check::{File, Written, found_waits};
+use super::check::{File, Written, found_waits, found_wakeups};
 use super::events::What;
 use super::random::Random;
 use super::recording::{Loss, Recording};
@@ -13,6 +13,7 @@ use super::tests_exact::plan;
 use super::timeline::{Read, Timeline};
 use super::truth_ledger::ledger;
 use super::truth_waits::{WaitTruth, waits};
+use super::truth_wakeups::{WakeupTruth, wakeups};
 
 /// Takes stretches of one or two CPUs' events out of a recording.
 fn lose(sim: &Sim, seed: u64) -> Recording {
@@ -82,6 +83,7 @@ fn told(recording: &Recording) -> Vec<(u32, i64, i64, u64)> {
 #[test]
 fn what_is_lost_is_told_and_not_guessed() {
     let (mut lossy, mut withdrawn, mut kept) = (0, 0, 0);
+    let mut others = Others::default();
     for seed in 0..240 {
         let sim = simulate(plan(seed));
         let recording = lose(&sim, seed);
@@ -178,6 +180,7 @@ fn what_is_lost_is_told_and_not_guessed() {
             });
             assert!(!spans, "{what}: {wait:?} spans a gap");
         }
+        others.hold(&sim, &recording, &timeline, rows, &what);
         withdrawn += found.counts.withdrawn_waits + found.counts.withdrawn_wakeups;
         let switches = sim
             .log
@@ -190,6 +193,132 @@ fn what_is_lost_is_told_and_not_guessed() {
     assert!(lossy >= 200, "{lossy} runs with losses");
     assert!(withdrawn > 100, "{withdrawn} withdrawn");
     assert!(kept > 10_000, "{kept} waits kept");
+    assert!(others.enough(), "{others:?}");
+}
+
+/// What else was held against the truth.
+#[derive(Debug, Default)]
+struct Others {
+    wakeups: u64,
+    latencies: u64,
+    moves: u64,
+    interrupts: u64,
+    lost_interrupts: u64,
+    flips: u64,
+}
+
+impl Others {
+    fn enough(&self) -> bool {
+        self.latencies > 5000
+            && self.moves > 2000
+            && self.interrupts > 500
+            && self.lost_interrupts >= 20
+            && self.flips > 5000
+    }
+
+    fn hold(
+        &mut self,
+        sim: &Sim,
+        recording: &Recording,
+        timeline: &Timeline,
+        rows: &crate::support::Rows,
+        what: &str,
+    ) {
+        self.wakeups(recording, timeline, rows, what);
+        for row in rows.migrations.iter().filter(|row| !row.inferred) {
+            let found = sim.notes.moves.iter().any(|m| m.ts == row.ts_ns);
+            assert!(found, "{what}: {row:?} was no move");
+            self.moves += 1;
+        }
+        let id = |cpu: usize| sim.machine.ids[cpu];
+        for row in rows
+            .ipis
+            .iter()
+            .filter(|row| row.road == IpiRoad::Interrupt)
+        {
+            let sent = sim.notes.sendings.iter().find(|s| {
+                (s.ts, id(s.to)) == (row.ts_ns, row.target_cpu) && row.cpu == Some(id(s.from))
+            });
+            let sent = sent.unwrap_or_else(|| panic!("{what}: {row:?} was not sent"));
+            let lossy = recording.losses.iter().any(|loss| loss.cpu == sent.to);
+            match row.fate {
+                IpiFate::Lost => {
+                    assert!(lossy, "{what}: {row:?} is not lost");
+                    self.lost_interrupts += 1;
+                }
+                // Of a CPU with losses the first handler that is seen may be another one's.
+                IpiFate::Handled if !lossy => {
+                    let handled = sent.handled.expect("a handler");
+                    assert_eq!(
+                        row.latency_ns,
+                        Some(handled.entry - sent.ts),
+                        "{what}: {row:?}"
+                    );
+                    self.interrupts += 1;
+                }
+                _ => {}
+            }
+        }
+        for row in &rows.flips {
+            let mut wakeups = sim.notes.wakeups.iter();
+            let wakeup = wakeups.find(|w| w.waking == Some(row.waking_ns));
+            let Some((waker, wakee)) = wakeup.and_then(|w| w.flips) else {
+                continue;
+            };
+            for (span, flips) in [(row.waker_flips, waker), (row.wakee_flips, wakee)] {
+                let inside = (span.lo..=span.hi).contains(&flips);
+                assert!(inside, "{what}: {flips} is not in {span:?} of {row:?}");
+            }
+            self.flips += 1;
+        }
+    }
+
+    /// What is told of a wakeup is so, or came about where events are missing.
+    fn wakeups(
+        &mut self,
+        recording: &Recording,
+        timeline: &Timeline,
+        rows: &crate::support::Rows,
+        what: &str,
+    ) {
+        let truth = wakeups(timeline);
+        for found in found_wakeups(rows) {
+            let same = |w: &&WakeupTruth| {
+                let key = match timeline.kernel.has_waking() && found.waking.is_some() {
+                    true => w.waking == found.waking,
+                    false => w.enqueued == found.enqueued,
+                };
+                key && w.pid == found.pid
+            };
+            let wakeup = truth.iter().find(same);
+            let wakeup = wakeup.unwrap_or_else(|| panic!("{what}: {found:?} was no wakeup"));
+            self.wakeups += 1;
+            assert!(
+                found.waker.is_none() || found.waker == wakeup.waker,
+                "{what}: {found:?} {wakeup:?}"
+            );
+            if found.enqueued.is_some() {
+                assert_eq!(found.chosen, wakeup.chosen, "{what}: {found:?}");
+            }
+            let pairs = [
+                (found.latency, wakeup.latency, found.waking),
+                (found.queue, wakeup.queue, found.enqueued),
+            ];
+            for (told, truth, start) in pairs {
+                let Some((told, start)) = told.zip(start) else {
+                    continue;
+                };
+                // One that was queued in a gap is woken in place, and seems to have slept.
+                let in_place =
+                    truth.is_none() && recording.losses.iter().any(|l| l.before <= start);
+                let right = Some(told) == truth
+                    || in_place
+                    || crosses(recording, start, Some(start + told));
+                assert!(right, "{what}: {told} of {found:?} {wakeup:?}");
+                self.latencies += 1;
+            }
+        }
+    }
 }
 
 /// Whether some loss lies within: a task may have been taken away and back in it, and nobody saw.

@@ -44,6 +44,8 @@ pub struct Timeline<'a> {
     pub notes: &'a Notes,
     pub machine: &'a Machine,
     pub kernel: Kernel,
+    /// Whether it shows what raised a soft interrupt.
+    pub tells_softirqs: bool,
     pub start: i64,
     pub end: i64,
     /// By task.
@@ -60,6 +62,7 @@ impl<'a> Timeline<'a> {
             notes,
             machine: &sim.machine,
             kernel: sim.kernel,
+            tells_softirqs: sim.plan.tells_softirqs,
             start: notes.start,
             end: notes.end,
             spans: vec![Vec::new(); notes.tasks.len()],

@@ -64,7 +64,8 @@ fn option(out: &mut Bytes, id: u16, text: &str) {
 fn record_lines(recording: &Recording, formats: &[Format]) -> Vec<Stored> {
     let start = recording.events.first().map_or(0, |event| event.ts);
     let topology = format!("ttwu topology {}", recording.machine.spec());
-    let lines = std::iter::once(&topology).chain(&recording.record);
+    let topology = recording.topology.then_some(&topology);
+    let lines = topology.into_iter().chain(&recording.record);
     let stored = lines.enumerate().map(|(place, line)| {
         let event = Event {
             ts: start - 1_000_000 + place as i64,

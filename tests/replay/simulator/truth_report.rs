@@ -29,7 +29,33 @@ pub fn report(timeline: &Timeline) -> Numbers {
     count_wakeups(timeline, &mut all);
     count_waits(timeline, &mut all);
     count_withheld(timeline, &mut all);
+    count_recorder(timeline, &mut all);
     all
+}
+
+/// What the recorder's own threads did, if there are any.
+fn count_recorder(timeline: &Timeline, all: &mut Numbers) {
+    let notes = &timeline.notes.tasks;
+    if !notes.iter().any(|note| note.recorder) {
+        return;
+    }
+    let of = |pid: i32| notes.iter().any(|note| note.pid == pid && note.recorder);
+    let spans = timeline.spans.iter().zip(notes);
+    let spans = spans.filter(|(_, note)| note.recorder);
+    let running = spans.flat_map(|(spans, _)| spans);
+    let running = running.filter(|span| matches!(span.state, State::Running(_)));
+    let running = running.map(|span| span.to - span.from).sum();
+    let woke = wakeups(timeline);
+    let woke = woke.iter().filter(|w| of(w.pid) || w.waker.is_some_and(of));
+    let waited = waits(timeline);
+    let waited = waited.iter().filter(|wait| of(wait.pid));
+    for (name, number) in [
+        ("running_ns", running),
+        ("wakeups", woke.count() as i64),
+        ("waits", waited.count() as i64),
+    ] {
+        add(all, format!("trace.recorder.{name}"), number);
+    }
 }
 
 fn count_ledger(timeline: &Timeline, all: &mut Numbers) {
@@ -75,6 +101,7 @@ fn count_wakeups(timeline: &Timeline, all: &mut Numbers) {
     ] {
         add(all, name.into(), 0);
     }
+    let notes = &timeline.notes.tasks;
     let wakeups = wakeups(timeline);
     let paths_known = wakeups.iter().all(|wakeup| wakeup.path.is_some());
     for wakeup in wakeups {
@@ -92,6 +119,10 @@ fn count_wakeups(timeline: &Timeline, all: &mut Numbers) {
             .waker_cpu
             .map_or("unknown".to_owned(), |cpu| cpu.to_string());
         add(all, format!("wakeups.per_waker_cpu.{cpu}"), 1);
+        let recorder = |pid: i32| notes.iter().any(|note| note.pid == pid && note.recorder);
+        if recorder(wakeup.pid) || wakeup.waker.is_some_and(recorder) {
+            continue;
+        }
         if wakeup.selection == Some(true) {
             let found = if wakeup.chosen_idle {
                 "success"
@@ -105,7 +136,8 @@ fn count_wakeups(timeline: &Timeline, all: &mut Numbers) {
 }
 
 /// The words, so that what never happened is 0.
-pub const VERDICTS: [&str; 13] = [
+const VERDICTS: [&str; 14] = [
+    "recorder",
     "transit",
     "no-selection",
     "affinity",
@@ -120,7 +152,7 @@ pub const VERDICTS: [&str; 13] = [
     "late-idle",
     "saturated",
 ];
-pub const ORIGINS: [&str; 4] = ["wakeup", "new", "preempted", "balanced"];
+const ORIGINS: [&str; 4] = ["wakeup", "new", "preempted", "balanced"];
 
 fn count_waits(timeline: &Timeline, all: &mut Numbers) {
     add(all, "waits.count".into(), 0);

@@ -155,6 +155,9 @@ impl Wait<'_> {
     }
 
     fn verdict(&self, timeline: &Timeline, read: Read) -> &'static str {
+        if timeline.notes.tasks[self.task].recorder {
+            return "recorder";
+        }
         if self.only_transit(timeline) {
             return "transit";
         }

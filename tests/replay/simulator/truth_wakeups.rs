@@ -202,6 +202,9 @@ fn truth(timeline: &Timeline, number: usize, wakeup: &Wakeup) -> WakeupTruth {
         context: match wakeup.context {
             _ if !shows => "unknown",
             Context::Task => "task",
+            Context::SoftirqInline | Context::SoftirqIrqExit if !timeline.tells_softirqs => {
+                "softirq_unknown"
+            }
             Context::SoftirqInline => "softirq_inline",
             Context::SoftirqIrqExit => "softirq_irq_exit",
             Context::Hardirq => "hardirq",

@@ -1,6 +1,7 @@
 //! The simulated `try_to_wake_up`: from the waking to the enqueue, with what is sent in between.
 
 use super::events::{HARDIRQ, NMI, SOFTIRQ, Select, Vector, What, address};
+use super::flips::DECAYS;
 use super::machine::Cpu;
 use super::notes::{Cause, Context, Purpose, Sent, State, Wakeup, Way, Why};
 use super::scheduler::{Kind, Sim, Task};
@@ -39,6 +40,7 @@ impl Sim {
             flagged: None,
             pinned: self.tasks[wakee].mask.len() == 1,
             flips: None,
+            flips_by: [(0, 0); 3],
         });
         self.notes.wakeups.len() - 1
     }
@@ -136,13 +138,20 @@ impl Sim {
     fn charge(&mut self, cpu: Cpu, wakeup: usize) {
         let ticks = self.ticks();
         let wakee = self.notes.wakeups[wakeup].wakee;
-        let wakee_flips = self.tasks[wakee].flips.flips;
+        let wakees = self.tasks[wakee].flips;
         let flips = match self.cpus[cpu].current {
             Some(waker) => &mut self.tasks[waker].flips,
             None => &mut self.swapper_flips[cpu],
         };
         flips.charge(wakee, ticks);
-        self.notes.wakeups[wakeup].flips = Some((flips.flips, wakee_flips));
+        let note = &mut self.notes.wakeups[wakeup];
+        // Of a task that wakes itself the two are one.
+        let wakees = match self.cpus[cpu].current == Some(wakee) {
+            true => *flips,
+            false => wakees,
+        };
+        note.flips = Some((flips.kernels(), wakees.kernels()));
+        note.flips_by = DECAYS.map(|decay| (flips.by(decay), wakees.by(decay)));
     }
 
     fn probe(&mut self, cpu: Cpu, wakeup: usize) {
@@ -154,7 +163,7 @@ impl Sim {
             .map_or(0, |task| 0xffff_8880_0000_0000 + task as u64 * 4096);
         let select = Select {
             pid: task.who.pid,
-            flips: task.flips.flips,
+            flips: task.flips.kernels(),
             last_wakee: last,
             recent: -1,
             prev: task_prev(&self.notes.wakeups[wakeup]),
