@@ -114,17 +114,28 @@ fn by_segments(scope: &Scope, span: &Span, rows: usize) -> PolarsResult<Measured
     let mut tally = Tally::new(&gaps, scope.top);
     let mut cursor = Cursor::new(span.start_ns, span.end_ns, span.last_task);
     let mut windows = windows(span);
-    for segment in plan(scope, span.start_ns, span.end_ns, rows)?.iter().rev() {
-        let loaded = load::load(scope, segment, tasks)?;
-        rayon::join(
-            || cursor.walk(&loaded, &gaps, &workload, &mut tally),
-            || {
-                windows.par_iter_mut().for_each(|window| {
-                    let shares = &mut window.shares;
-                    window.cursor.walk(&loaded, &gaps, &workload, shares);
-                });
-            },
-        );
+    let segments = plan(scope, span.start_ns, span.end_ns, rows)?;
+    let load = |number: usize| match segments.get(number) {
+        Some(segment) => load::load(scope, segment, tasks).map(Some),
+        None => Ok(None),
+    };
+    let mut left = segments.len().wrapping_sub(1);
+    let mut ahead = load(left)?;
+    while let Some(loaded) = ahead {
+        left = left.wrapping_sub(1);
+        let walk = || {
+            rayon::join(
+                || cursor.walk(&loaded, &gaps, &workload, &mut tally),
+                || {
+                    windows.par_iter_mut().for_each(|window| {
+                        let shares = &mut window.shares;
+                        window.cursor.walk(&loaded, &gaps, &workload, shares);
+                    });
+                },
+            )
+        };
+        // The next segment is loaded meanwhile.
+        ahead = rayon::join(walk, || load(left)).1?;
     }
     Ok(Measured {
         facts: facts(scope, span, &mut tally, &windows)?,

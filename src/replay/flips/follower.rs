@@ -7,7 +7,7 @@ use super::clock::Clock;
 use super::rule::Span;
 use super::setup::Setup;
 use super::track::{Decay, Flip, Likeness, Track, Wake};
-use super::{Charged, FlipStep, FlipWake};
+use super::{Asked, Charged, FlipStep, FlipWake};
 use crate::replay::rows::{FlipRow, TaskId};
 use crate::replay::words::{Decision, FlipPolicy};
 
@@ -225,6 +225,7 @@ pub struct Follower {
     kernel: Decay,
     known: States,
     recent: Recent,
+    judged: Cache,
     /// By number: since when whoever shares an origin cannot have decayed before. The first stands for none.
     origins: Vec<i64>,
 }
@@ -239,6 +240,7 @@ impl Default for Follower {
             kernel,
             known: States::new(1, None),
             recent: Recent::default(),
+            judged: Cache::default(),
             origins: vec![i64::MIN],
         }
     }
@@ -421,7 +423,7 @@ impl Follower {
     }
 
     fn row(
-        &self,
+        &mut self,
         wake: &FlipWake,
         flip: Flip,
         [waker, wakee]: [Known; 2],
@@ -429,19 +431,15 @@ impl Follower {
     ) -> Option<FlipRow> {
         let setup = self.setup.as_ref()?;
         let factor = setup.factors.get(wake.waker_cpu).copied().flatten();
-        let decide = |policy: FlipPolicy, factor: Option<u32>| -> Option<Decision> {
-            let asked = match policy.rule() {
-                super::Rule::Old => wake.asked.old,
-                super::Rule::New => wake.asked.new,
-            };
-            let track = policy.decay() as usize;
-            let (of_waker, of_wakee) = (*waker.spans.get(track)?, *wakee.spans.get(track)?);
-            let narrow = *waker.narrow.get(track)? && *wakee.narrow.get(track)?;
-            let factor = factor.filter(|_| asked)?;
-            Some(policy.rule().decide(of_waker, of_wakee, factor, narrow))
+        let basis = Basis {
+            waker,
+            wakee,
+            factor,
+            asked: wake.asked,
         };
-        let kernel = setup.kernel;
-        let of = |spans: &[Span; 3]| spans[self.kernel as usize];
+        let judged = self.judged.of(wake.wakee, &basis, setup.kernel);
+        let kernel = self.kernel as usize;
+        let of = |spans: &[Span; 3]| spans[kernel];
         Some(FlipRow {
             waking_ns: wake.waking_ns,
             waker: match wake.waker {
@@ -458,10 +456,10 @@ impl Follower {
                 Flip::Perhaps => None,
             },
             factor,
-            decisions: FlipPolicy::SIX.map(|policy| decide(policy, factor)),
-            kernel: decide(kernel, factor),
-            halved: decide(kernel, factor.map(|factor| (factor / 2).max(1))),
-            doubled: decide(kernel, factor.map(|factor| factor.saturating_mul(2))),
+            decisions: judged.policies,
+            kernel: judged.kernel,
+            halved: judged.halved,
+            doubled: judged.doubled,
             waker_flips: of(&waker.spans),
             wakee_flips: of(&wakee.spans),
             probed: wake.probed,
@@ -518,8 +516,8 @@ impl Recent {
     }
 }
 
-/// What decisions go by.
-#[derive(Debug, Clone, Copy)]
+/// What decisions go by of one task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Known {
     spans: [Span; 3],
     narrow: [bool; 3],
@@ -530,6 +528,73 @@ impl Known {
         Self {
             spans: state.spans(),
             narrow: state.narrow(),
+        }
+    }
+}
+
+/// All that decisions go by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Basis {
+    waker: Known,
+    wakee: Known,
+    factor: Option<u32>,
+    asked: Asked,
+}
+
+impl Basis {
+    fn decide(&self, policy: FlipPolicy, factor: Option<u32>) -> Option<Decision> {
+        let asked = match policy.rule() {
+            super::Rule::Old => self.asked.old,
+            super::Rule::New => self.asked.new,
+        };
+        let track = policy.decay() as usize;
+        let (waker, wakee) = (self.waker.spans.get(track)?, self.wakee.spans.get(track)?);
+        let narrow = *self.waker.narrow.get(track)? && *self.wakee.narrow.get(track)?;
+        let factor = factor.filter(|_| asked)?;
+        Some(policy.rule().decide(*waker, *wakee, factor, narrow))
+    }
+
+    fn judge(&self, kernel: FlipPolicy) -> Judged {
+        let factor = self.factor;
+        Judged {
+            policies: FlipPolicy::SIX.map(|policy| self.decide(policy, factor)),
+            kernel: self.decide(kernel, factor),
+            halved: self.decide(kernel, factor.map(|factor| (factor / 2).max(1))),
+            doubled: self.decide(kernel, factor.map(|factor| factor.saturating_mul(2))),
+        }
+    }
+}
+
+/// What is decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Judged {
+    policies: [Option<Decision>; 6],
+    kernel: Option<Decision>,
+    halved: Option<Decision>,
+    doubled: Option<Decision>,
+}
+
+/// The last decisions on some wakees: pairs that wake each other seldom give another basis.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Cache(Vec<Option<(Basis, Judged)>>);
+
+/// Decisions that are kept.
+const CACHED: usize = 256;
+
+impl Cache {
+    #[inline]
+    fn of(&mut self, wakee: TaskId, basis: &Basis, kernel: FlipPolicy) -> Judged {
+        if self.0.is_empty() {
+            self.0.resize(CACHED, None);
+        }
+        match self.0.get_mut(wakee.0 as usize % CACHED) {
+            Some(Some((known, judged))) if known == basis => *judged,
+            Some(slot) => {
+                let judged = basis.judge(kernel);
+                *slot = Some((*basis, judged));
+                judged
+            }
+            None => basis.judge(kernel),
         }
     }
 }

@@ -173,6 +173,8 @@ pub struct Track<const N: usize> {
     len: u8,
     /// Flips since then that all guesses are yet to be given, least and most: a busy waker's are seldom looked at.
     added: (u32, u32),
+    /// Wakeups since then that are yet to be gone through.
+    quiet: Option<Quiet>,
     /// Each was known to within 1 at some time.
     narrow: [bool; N],
     /// The earliest time at which they may have decayed last.
@@ -201,7 +203,7 @@ impl Flip {
 }
 
 /// A wakeup, as far as it concerns the waker's counters.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wake {
     /// The tick at which the count of ticks that it saw began: from and to.
     pub tick: (i64, i64),
@@ -214,6 +216,41 @@ pub struct Wake {
     pub flip: Flip,
     /// Whether it counts; if not, the kernel may have passed it over.
     pub sure: bool,
+}
+
+/// A busy waker makes thousands of wakeups at which it may have decayed, and none of them says anything new as long as it
+/// wakes the same task: they are gone through at once, when that ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Quiet {
+    /// The last wakeup that was gone through.
+    last: Wake,
+    /// Up to before this tick no further guess can decay, ...
+    due: i64,
+    /// ... and up to this one none must have decayed.
+    must: i64,
+    /// The ticks of the wakeups since: the earliest and the latest lower bound, and the latest upper one.
+    since: Option<(i64, i64, i64)>,
+}
+
+impl Quiet {
+    /// Whether a wakeup of the same task says nothing that the last one did not.
+    fn covers(&self, wake: &Wake) -> bool {
+        let Wake {
+            tick: (from, to), ..
+        } = *wake;
+        let Wake {
+            inherited_from,
+            sure,
+            ..
+        } = self.last;
+        let alike = (inherited_from, sure) == (wake.inherited_from, wake.sure);
+        alike && to < self.due && from <= self.must
+    }
+
+    fn add(&mut self, (from, to): (i64, i64)) {
+        let (earliest, latest, most) = self.since.unwrap_or((from, from, to));
+        self.since = Some((earliest.min(from), latest.max(from), most.max(to)));
+    }
 }
 
 /// What a guess becomes at a wakeup: each part is possible.
@@ -251,6 +288,7 @@ impl<const N: usize> Track<N> {
             guesses: [guess; GUESSES],
             len: 1,
             added: (0, 0),
+            quiet: None,
             narrow: [false; N],
             oldest: i64::MIN,
             origin: 0,
@@ -258,7 +296,8 @@ impl<const N: usize> Track<N> {
     }
 
     /// One of the counters, on its own.
-    pub fn only(&self, place: usize) -> Track<1> {
+    pub fn only(&mut self, place: usize) -> Track<1> {
+        self.settle();
         let one = |guess: &Guess<N>| Guess {
             ts: guess.ts,
             flips: [guess.flips[place]],
@@ -271,7 +310,8 @@ impl<const N: usize> Track<N> {
             decays: [self.decays[place]],
             guesses: self.guesses.each_ref().map(one),
             len: self.len,
-            added: self.added,
+            added: (0, 0),
+            quiet: None,
             narrow: [self.narrow[place]],
             oldest: self.oldest,
             origin: self.origin,
@@ -284,13 +324,15 @@ impl<const N: usize> Track<N> {
     }
 
     /// The earliest tick of the last decay, where that is certainly the one which relatives have too.
-    pub fn inherited_from(&self) -> Option<i64> {
+    pub fn inherited_from(&mut self) -> Option<i64> {
+        self.settle();
         let all = self.guesses().iter().all(|guess| guess.inherited);
         (self.origin > 0 && all).then_some(self.oldest)
     }
 
     /// The tick of the last decay is that of all who have this number.
     pub fn share(&mut self, origin: u32) {
+        self.settle();
         self.origin = origin;
         let guesses = self.guesses.iter_mut().take(usize::from(self.len));
         guesses.for_each(|guess| {
@@ -301,6 +343,7 @@ impl<const N: usize> Track<N> {
 
     /// Who it shares anything with is not known any more.
     pub fn share_nothing(&mut self) {
+        self.settle();
         self.origin = 0;
         let guesses = self.guesses.iter_mut().take(usize::from(self.len));
         guesses.for_each(|guess| {
@@ -310,7 +353,8 @@ impl<const N: usize> Track<N> {
     }
 
     /// Whether they may have decayed since then.
-    pub fn may_have_decayed_since(&self, since: i64) -> bool {
+    pub fn may_have_decayed_since(&mut self, since: i64) -> bool {
+        self.settle();
         let mut guesses = self.guesses().iter();
         guesses.any(|guess| guess.decayed_since(since))
     }
@@ -369,6 +413,13 @@ impl<const N: usize> Track<N> {
     pub fn wake(&mut self, wake: Wake) {
         // Up to a second after they last decayed they never do.
         if self.is_due(&wake) {
+            if let Some(quiet) = &mut self.quiet
+                && wake.flip == Flip::No
+                && self.added.1 == 0
+                && quiet.covers(&wake)
+            {
+                return quiet.add(wake.tick);
+            }
             self.hear(wake.inherited_from);
             if self.is_due(&wake) {
                 self.decay(wake);
@@ -385,9 +436,19 @@ impl<const N: usize> Track<N> {
         self.note_width();
     }
 
-    /// Gives the guesses the flips that were added.
+    /// Goes through the wakeups that were put off, and gives the guesses the flips that were added.
     #[inline]
     fn settle(&mut self) {
+        if let Some(quiet) = self.quiet.take()
+            && let Some((earliest, latest, most)) = quiet.since
+        {
+            let all = Wake {
+                tick: (earliest, most),
+                before: quiet.last.tick.1,
+                ..quiet.last
+            };
+            self.go_through(&all, latest);
+        }
         let (least, most) = std::mem::take(&mut self.added);
         if most > 0 {
             let guesses = self.guesses.iter_mut().take(usize::from(self.len));
@@ -411,11 +472,30 @@ impl<const N: usize> Track<N> {
 
     fn decay(&mut self, wake: Wake) {
         self.settle();
+        let (due, must) = self.go_through(&wake, wake.tick.0);
+        // *loop* does not set its time to that of the wakeup.
+        let sets_time = self.decays.first() != Some(&Decay::Loop);
+        self.quiet = sets_time.then_some(Quiet {
+            last: wake,
+            due,
+            must,
+            since: None,
+        });
+    }
+
+    /// What does not decay at a wakeup did not up to the tick `latest`. Returns from which tick on more can decay, and up to
+    /// which what stays may do so.
+    fn go_through(&mut self, wake: &Wake, latest: i64) -> (i64, i64) {
+        let wake = *wake;
+        // What decays now may do so again, in whatever guess it ends up.
+        let mut due = later(wake.tick.0, 1).saturating_add(wake.tick_ns);
+        let mut must = i64::MAX;
         let (mut stalled, mut decayed) = (None, [None; 2]);
         let mut kept = 0;
         for place in 0..usize::from(self.len) {
             let guess = &self.guesses[place];
             if passed(guess, &wake).1 < SECOND + wake.tick_ns {
+                due = due.min(later(guess.ts.0, 1).saturating_add(wake.tick_ns));
                 if kept < place {
                     self.guesses[kept] = self.guesses[place];
                 }
@@ -424,8 +504,8 @@ impl<const N: usize> Track<N> {
             }
             let guess = *guess;
             let parts = match self.decays.first() {
-                Some(Decay::Loop) => looped(guess, &wake),
-                _ => once(guess, self.decays, &wake),
+                Some(Decay::Loop) => looped(guess, &wake, latest),
+                _ => once(guess, self.decays, &wake, latest),
             };
             stalled = merged(stalled, parts.stalled);
             for (all, part) in decayed.iter_mut().zip(parts.decayed) {
@@ -433,6 +513,7 @@ impl<const N: usize> Track<N> {
             }
             let stays = if wake.sure { parts.stays } else { Some(guess) };
             if let Some(stays) = stays {
+                must = must.min(later(stays.ts.1, 1));
                 self.guesses[kept] = stays;
                 kept += 1;
             }
@@ -445,6 +526,7 @@ impl<const N: usize> Track<N> {
             self.add_stalled(stalled);
         }
         self.summarize();
+        (due, must)
     }
 
     /// Adds what stalled, to what may have stalled before: at every wakeup there is one more such guess, which says
@@ -590,7 +672,7 @@ fn merged<const N: usize>(one: Option<Guess<N>>, other: Option<Guess<N>>) -> Opt
 }
 
 /// *zero* and *halve*: at most one decay, and its tick becomes that of the wakeup.
-fn once<const N: usize>(guess: Guess<N>, decays: [Decay; N], wake: &Wake) -> Parts<N> {
+fn once<const N: usize>(guess: Guess<N>, decays: [Decay; N], wake: &Wake, latest: i64) -> Parts<N> {
     let mut flips = guess.flips;
     for (span, decay) in flips.iter_mut().zip(decays) {
         *span = match decay {
@@ -607,7 +689,7 @@ fn once<const N: usize>(guess: Guess<N>, decays: [Decay; N], wake: &Wake) -> Par
     };
     Parts {
         decayed: [Some(decayed), None],
-        ..Parts::staying(staying(guess, wake))
+        ..Parts::staying(staying(guess, wake, latest))
     }
 }
 
@@ -639,8 +721,8 @@ fn origin_to<const N: usize>(guess: &Guess<N>, wake: &Wake) -> i64 {
 }
 
 /// What remains if it does not decay: then it last did so no more than a second before.
-fn staying<const N: usize>(guess: Guess<N>, wake: &Wake) -> Option<Guess<N>> {
-    let from = guess.ts.0.max(wake.tick.0.saturating_sub(SECOND));
+fn staying<const N: usize>(guess: Guess<N>, wake: &Wake, latest: i64) -> Option<Guess<N>> {
+    let from = guess.ts.0.max(latest.saturating_sub(SECOND));
     (passed(&guess, wake).0 <= SECOND).then_some(Guess {
         ts: (from, guess.ts.1),
         ..guess
@@ -648,14 +730,14 @@ fn staying<const N: usize>(guess: Guess<N>, wake: &Wake) -> Option<Guess<N>> {
 }
 
 /// *loop*: once for every second, the time moving on with each, as long as there are flips.
-fn looped<const N: usize>(guess: Guess<N>, wake: &Wake) -> Parts<N> {
+fn looped<const N: usize>(guess: Guess<N>, wake: &Wake, latest: i64) -> Parts<N> {
     let (shortest, longest) = passed(&guess, wake);
     let most = seconds(longest.saturating_sub(wake.tick_ns));
     if most == 0 {
         return Parts::staying(Some(guess));
     }
     let least = seconds(shortest.saturating_sub(1));
-    let stays = staying(guess, wake).filter(|_| least == 0);
+    let stays = staying(guess, wake, latest).filter(|_| least == 0);
     let one = (least <= 1)
         .then(|| after_seconds(guess, 1, 1, wake))
         .flatten();
@@ -951,5 +1033,60 @@ mod tests {
                 }
             }
         }
+
+        /// The same of busy wakers, most of whose wakeups are put off.
+        #[test]
+        fn what_is_put_off_is_not_forgotten(
+            before in prop_oneof![0_u64..20, 0_u64..100_000], age in 0_i64..70_000, phase in 0..TICK,
+            steps in prop::collection::vec((steps(), 1_i64..400, 0_i64..8_000_000), 1..6),
+        ) {
+            let decays = [Decay::Zero, Decay::Halve];
+            let ts = (phase - age * 1_000_000).div_euclid(TICK);
+            let mut truth = decays.map(|decay| Kernel { decay, flips: before, ts, phase });
+            let mut track = Track::unknown(decays, 0);
+            let (mut now, mut woke) = (0, i64::MIN);
+            for (steps, busy, apart) in steps {
+                let steps = steps.into_iter().map(|(pause, flip, sure, counts, ..)| (pause * 1_000_000, flip, sure, counts));
+                for (pause, flip, sure, counts) in steps.chain((0..busy).map(|_| (apart, false, true, true))) {
+                    now += pause;
+                    if sure || counts {
+                        truth.iter_mut().for_each(|counter| counter.wake(now, flip));
+                    }
+                    let flip = match (flip, sure) {
+                        (false, _) => Flip::No,
+                        (true, true) => Flip::Yes,
+                        (true, false) => Flip::Perhaps,
+                    };
+                    track.wake(Wake { tick: ticks(now), before: woke, tick_ns: TICK, inherited_from: i64::MIN, flip, sure });
+                    woke = now;
+                    for (counter, span) in truth.iter().zip(track.spans()) {
+                        prop_assert!(span.contains(counter.flips as u32), "{counter:?} {span:?} at {now}");
+                    }
+                    let mut settled = track;
+                    settled.settle();
+                    for (counter, at) in truth.iter().zip(0..) {
+                        let holds = |guess: &Guess<2>| guess.flips[at].contains(counter.flips as u32);
+                        prop_assert!(settled.guesses().iter().any(holds), "{counter:?} {settled:?} at {now}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// One flip, then a thousand wakeups of the same task while nothing tells whether it has decayed yet: all but the
+    /// first are put off.
+    #[test]
+    fn wakeups_that_say_nothing_are_put_off() {
+        let mut track = Track::unknown([Decay::Zero, Decay::Halve], 0);
+        track.wake(wake(1, Flip::Yes));
+        (0..1_000).for_each(|n| {
+            track.wake(Wake {
+                tick: ticks(500_000_000 + n * 1_000),
+                ..wake(1, Flip::No)
+            })
+        });
+        let since = track.quiet.and_then(|quiet| quiet.since);
+        let (earliest, latest, most) = since.expect("some are put off");
+        assert_eq!((latest - earliest, most), (998_000, 500_999_000));
     }
 }
