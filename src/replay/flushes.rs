@@ -40,7 +40,7 @@ impl<S: Sink> Replay<'_, S> {
         }
         match reason {
             FlushReason::RemoteSend => self.begin_flush(cpu, event, pages),
-            FlushReason::LocalMmShootdown if self.is_own_part(cpu) => self.own_part(cpu),
+            FlushReason::LocalMmShootdown if self.is_own_part(cpu, pages) => self.own_part(cpu),
             FlushReason::LocalMmShootdown => self.flush_alone(cpu, event, pages),
             FlushReason::LocalShootdown => self.own_part(cpu),
             FlushReason::RemoteShootdown | FlushReason::RemoteWrongCpu => {
@@ -129,8 +129,12 @@ impl<S: Sink> Replay<'_, S> {
     }
 
     /// Whether a flush of the CPU's own TLB is the rest of one that it asked others for: a call to many then (6.5 on).
-    fn is_own_part(&self, cpu: usize) -> bool {
-        self.is_asking(cpu) && (!self.config.ipis.csd_entries || self.in_own_part(cpu))
+    fn is_own_part(&self, cpu: usize, pages: i64) -> bool {
+        let asked = self.cpus[cpu].ipis.flush.as_ref();
+        let asked = asked.and_then(|flush| flush.row.pages);
+        self.is_asking(cpu)
+            && asked.is_none_or(|asked| may_be_part(asked, pages))
+            && (!self.config.ipis.csd_entries || self.in_own_part(cpu))
     }
 
     /// Whether a flush has not gone on to the CPU's own TLB yet.
@@ -255,4 +259,11 @@ impl FlushedRange {
         let bytes = self.end.saturating_sub(self.start);
         i64::try_from(bytes.div_ceil(1 << PAGE_SHIFT)).unwrap_or(ALL)
     }
+}
+
+/// Whether a CPU may flush so many pages of its own for what it asked others to: all if those were all, or if it is behind
+/// (`flush_tlb_func`); else as many, counted in pages of 4 KiB, 2 MiB or 1 GiB.
+fn may_be_part(asked: i64, own: i64) -> bool {
+    const ALL: i64 = -1;
+    own == ALL || asked != ALL && [0, 9, 18].iter().any(|larger| asked >> larger == own)
 }

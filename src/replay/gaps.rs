@@ -26,7 +26,7 @@ impl<S: Sink> Replay<'_, S> {
             self.tasks[task].state = TaskState::Unknown;
         }
         for (_, task) in self.cpus[cpu].take_queued() {
-            self.counts.withdrawn_waits += 1;
+            self.counts.withdrawn_waits += u64::from(self.config.window.contains(self.now));
             self.drop_wait(task, cpu);
             self.forget_move(task);
             self.tasks[task].state = TaskState::Unknown;

@@ -291,8 +291,13 @@ impl<S: Sink> Replay<'_, S> {
         if let TaskState::Queued { cpu } = self.tasks[task].state {
             self.dequeue(task, cpu);
         }
-        self.counts.inconsistent_waits += 1;
+        self.count_inconsistent();
         self.discard_wait(task);
+    }
+
+    /// Counts what the events contradict, where that shows.
+    pub(super) fn count_inconsistent(&mut self) {
+        self.counts.inconsistent_waits += u64::from(self.config.window.contains(self.now));
     }
 
     /// Drops the wait of a task that was on a CPU's queue, which the caller has emptied.

@@ -530,7 +530,7 @@ impl<S: Sink> Replay<'_, S> {
     /// The task was switched in while its wakeup was still under way: the order of two CPUs' stamps is off.
     pub(super) fn switched_in_early(&mut self, task: TaskId) {
         if let Some(slot) = self.tasks[task].waking.take() {
-            self.counts.inconsistent_waits += 1;
+            self.count_inconsistent();
             self.abandon_wake(slot);
         }
     }

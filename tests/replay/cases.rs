@@ -76,7 +76,7 @@ fn b01_with_a_migration_elsewhere_is_counted() {
 /// 1: three wakeups before one switch made 880 ms of latency.
 #[test]
 fn b02_a_stale_wakeup_is_no_headline() {
-    let script = case(
+    let mut script = case(
         "",
         "
         12.567210 58  41 wakeup 99 to=58
@@ -87,6 +87,13 @@ fn b02_a_stale_wakeup_is_no_headline() {
     );
     let (rows, counts) = script.run();
     assert_eq!(counts.inconsistent_waits, 1);
+    // In one part of the time only.
+    let (start, middle, end) = (12_567_210_000, 13_000_000_000, 13_448_911_000);
+    let mut in_part = |from, to| {
+        script.window = Some((from, to));
+        script.run().1.inconsistent_waits
+    };
+    assert_eq!((in_part(start, middle), in_part(middle, end)), (0, 1));
     assert!(
         rows.waits.iter().all(|w| w.wait_ns < 100 * US),
         "{:?}",

@@ -646,6 +646,27 @@ fn a_flush_may_ask_nobody() {
     assert_eq!(only(&rows).kind, IpiKind::Call);
 }
 
+/// Without events of the calls, what a CPU flushes of its own TLB next is the rest of what it asked others for only if that
+/// fits: all for all, or if it was behind, else as many pages, which may be larger ones.
+#[test]
+fn a_flush_of_its_own_may_be_another_one() {
+    let flushes = |asked: i64, own: i64| {
+        let rows = run(&format!(
+            "
+            1000 0 10 tlb 4 {asked}
+            1001 0 10 ipi 4 cb=9
+            1100 0 10 tlb 3 {own}"
+        ));
+        rows.flushes.iter().map(|row| row.ts_ns).collect::<Vec<_>>()
+    };
+    for (asked, own) in [(-1, -1), (7, -1), (7, 7), (1024, 2), (1 << 18, 1)] {
+        assert_eq!(flushes(asked, own), [1000], "{asked} {own}");
+    }
+    for (asked, own) in [(-1, 1), (7, 1), (1, 7), (1024, 512)] {
+        assert_eq!(flushes(asked, own), [1000, 1100], "{asked} {own}");
+    }
+}
+
 /// An interrupt that wakes while a flush asks is not the flush's.
 #[test]
 fn what_an_interrupt_sends_is_not_the_flushs() {
