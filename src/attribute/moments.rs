@@ -23,9 +23,14 @@ struct Wait {
 }
 
 impl Wait {
-    /// The worse one comes first; of equals the earlier.
-    fn rank(&self) -> (Reverse<(i64, i64)>, i64) {
-        (Reverse((self.lost_ns, self.wait_ns)), self.start_ns)
+    /// The worse one comes first; of equals the earlier, and never whichever was read first.
+    fn rank(&self) -> (Reverse<(i64, i64)>, [i64; 2], u32, [u8; 2]) {
+        (
+            Reverse((self.lost_ns, self.wait_ns)),
+            [self.start_ns, self.end_ns],
+            self.cpu,
+            self.verdict,
+        )
     }
 }
 
@@ -148,4 +153,37 @@ fn moment(scope: &Scope, wait: Option<Wait>) -> Known<Moment> {
             Reading::Any => word(wait.verdict[1]),
         }),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_wait_does_not_depend_on_the_order() {
+        let wait = Wait {
+            lost_ns: 5,
+            wait_ns: 9,
+            start_ns: 100,
+            end_ns: 109,
+            cpu: 1,
+            verdict: [2, 3],
+        };
+        let others = [
+            Wait { lost_ns: 6, ..wait },
+            Wait {
+                start_ns: 99,
+                ..wait
+            },
+            Wait { cpu: 0, ..wait },
+            Wait {
+                verdict: [2, 1],
+                ..wait
+            },
+        ];
+        for other in others.map(Some) {
+            assert_eq!(worse(other, Some(wait)), other);
+            assert_eq!(worse(Some(wait), other), other);
+        }
+    }
 }
