@@ -259,6 +259,8 @@ pub struct VerdictFacts {
 pub struct Withheld {
     pub count: u64,
     pub ns: i64,
+    /// Of all the waiting with what is withheld: `waits.total_ns` and `ns`.
+    pub share: f64,
 }
 
 /// Waits that were given up because events are missing or contradict each other.
@@ -266,8 +268,12 @@ pub struct Withheld {
 pub struct Withdrawn {
     pub lost_events: u64,
     pub inconsistent: u64,
+    /// How long they had lasted.
+    pub ns: i64,
+    /// Of all the waiting with what was given up: `waits.total_ns` and `ns`.
+    pub share: f64,
     pub lost_ns: Readings<i64>,
-    /// Of all the waiting (`waits.total_ns`).
+    /// Of the same.
     pub lost_share: Readings<f64>,
 }
 

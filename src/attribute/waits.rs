@@ -33,13 +33,12 @@ impl Group {
 /// lies in it.
 pub fn waits(scope: &Scope) -> PolarsResult<Waits> {
     let groups = groups(scope)?;
-    let total_ns = groups.iter().map(|group| group.wait_ns).sum();
-    let share = |ns: i64| match total_ns {
-        0 => 0.0,
-        total => ns as f64 / total as f64,
-    };
+    let total_ns: i64 = groups.iter().map(|group| group.wait_ns).sum();
+    let share = |ns: i64| of(ns, total_ns);
     let counts = scope.facts.counts;
-    let withdrawn_ns = scope.readings(|reading| counts.withdrawn_lost_ns[reading]);
+    let lost_ns = scope.readings(|reading| counts.withdrawn_lost_ns[reading]);
+    let with_withdrawn = |ns: i64| of(ns, total_ns.saturating_add(counts.withdrawn_ns));
+    let with_withheld = total_ns.saturating_add(counts.withheld_ns);
     Ok(Waits {
         count: groups.iter().map(|group| group.count).sum(),
         coverage: kept_waits(&scope.facts),
@@ -53,14 +52,24 @@ pub fn waits(scope: &Scope) -> PolarsResult<Waits> {
         withheld: Withheld {
             count: counts.withheld,
             ns: counts.withheld_ns,
+            share: of(counts.withheld_ns, with_withheld),
         },
         withdrawn: Withdrawn {
             lost_events: counts.withdrawn_waits,
             inconsistent: counts.inconsistent_waits,
-            lost_ns: withdrawn_ns,
-            lost_share: shares(withdrawn_ns, &share),
+            ns: counts.withdrawn_ns,
+            share: with_withdrawn(counts.withdrawn_ns),
+            lost_ns,
+            lost_share: shares(lost_ns, &with_withdrawn),
         },
     })
+}
+
+fn of(ns: i64, total_ns: i64) -> f64 {
+    match total_ns {
+        0 => 0.0,
+        total => ns as f64 / total as f64,
+    }
 }
 
 fn of_origin(groups: &[Group], origin: Origin, share: &dyn Fn(i64) -> f64) -> OriginFacts {

@@ -23,6 +23,7 @@ mod pids;
 mod probed_masks;
 pub mod resolver;
 pub mod rows;
+mod silence;
 pub mod snapshot;
 pub mod steps;
 pub mod survey;
@@ -100,7 +101,9 @@ pub struct Counts {
     pub inferred_migrations: u64,
     pub wakeups_without_waking: u64,
     pub wakings_without_wakeup: u64,
-    /// Lost time that was shared out to waits which were withdrawn later.
+    /// How long the waits that were withdrawn had lasted.
+    pub withdrawn_ns: i64,
+    /// Lost time that was shared out to them before.
     pub withdrawn_lost_ns: words::Pair<i64>,
     /// Waits that were still open at the trace's end.
     pub open_waits: u64,

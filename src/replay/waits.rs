@@ -317,6 +317,7 @@ impl<S: Sink> Replay<'_, S> {
         let Some(wait) = self.waits.get(slot) else {
             return;
         };
+        self.counts.withdrawn_ns += self.config.window.clip(wait.start, self.now);
         for reading in [Reading::Seen, Reading::Any] {
             self.counts.withdrawn_lost_ns[reading] += wait.lost_ns[reading];
         }

@@ -187,10 +187,13 @@ fn waits() -> Waits {
         withheld: Withheld {
             count: 3,
             ns: 5_000,
+            share: 0.000_000_002_9,
         },
         withdrawn: Withdrawn {
             lost_events: 4,
             inconsistent: 1,
+            ns: 9_000,
+            share: 0.000_000_005_2,
             lost_ns: same(0),
             lost_share: same(0.0),
         },

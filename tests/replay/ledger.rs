@@ -356,6 +356,8 @@ fn a_gap_is_unknown_and_withdraws_what_spans_it() {
         (rows.waits.len(), counts.waits, counts.withdrawn_waits),
         (0, 2, 2)
     );
+    // 21 from 200 and 22 from 250 to the gap at 300.
+    assert_eq!(counts.withdrawn_ns, 100 + 50);
     assert_eq!(counts.withdrawn_lost_ns, Pair([0, 100]));
     assert_eq!((rows.pid(21).wait_ns, rows.pid(22).wait_ns), (0, 0));
     // 11 ran to the gap; 21 is first seen as it leaves.
