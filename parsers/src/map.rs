@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::ops::Deref;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,7 +18,8 @@ enum Storage {
 }
 
 impl Bytes {
-    /// Maps a regular file; a folder, an empty or an unreadable file is an error that says so.
+    /// Maps a regular file, or what a pipe brings once it has ended; a folder, a device, an empty or an unreadable file
+    /// is an error that says so.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let io = |source| OpenError::Io {
             path: path.into(),
@@ -27,8 +29,18 @@ impl Bytes {
         if meta.is_dir() {
             return Err(OpenError::Directory { path: path.into() });
         }
-        let file = File::open(path).map_err(io)?;
-        if meta.is_file() && meta.len() == 0 {
+        let kind = meta.file_type();
+        if kind.is_char_device() || kind.is_block_device() {
+            return Err(OpenError::WrongKind {
+                path: path.into(),
+                found: "a device".into(),
+            });
+        }
+        let mut file = File::open(path).map_err(io)?;
+        if !meta.is_file() {
+            file = spooled(file).map_err(io)?;
+        }
+        if file.metadata().map_err(io)?.len() == 0 {
             return Err(OpenError::Empty { path: path.into() });
         }
         Self::map(&file).map_err(io)
@@ -47,6 +59,13 @@ impl Bytes {
     pub fn owned(data: Vec<u8>) -> Self {
         Self(Arc::new(Storage::Owned(data)))
     }
+}
+
+/// A pipe's content as a file without a name.
+fn spooled(mut pipe: File) -> std::io::Result<File> {
+    let mut file = tempfile::tempfile()?;
+    std::io::copy(&mut pipe, &mut file)?;
+    Ok(file)
 }
 
 impl Deref for Bytes {

@@ -7,6 +7,7 @@ mod info;
 mod output;
 mod progress;
 mod record;
+mod shrunk;
 mod topology;
 mod values;
 
@@ -89,6 +90,10 @@ pub fn main() -> ExitCode {
 
 fn run(cli: &Cli) -> Result<ExitCode, Failure> {
     let done = |()| ExitCode::SUCCESS;
+    // The recorder's memory maps are no files that others cut.
+    if !matches!(cli.command, Command::Record(_)) {
+        shrunk::tell_of_shrunk_files();
+    }
     match &cli.command {
         Command::Record(command) => command.run(cli.common),
         Command::Analyze(command) => command.run(cli.common).map(done),
@@ -106,6 +111,7 @@ fn analyze_file(file: &std::path::Path, common: Common) -> Result<(), Failure> {
         "--".as_ref(),
         file.as_os_str(),
     ];
+    shrunk::tell_of_shrunk_files();
     match Cli::try_parse_from(words).map(|cli| cli.command) {
         Ok(Command::Analyze(command)) => command.run(common),
         _ => Ok(()),
