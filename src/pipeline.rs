@@ -149,7 +149,7 @@ pub type Tick<'a> = &'a (dyn Fn(u64) + Sync);
 
 /// Opens a trace and looks over it once.
 pub fn open(path: &Path, options: &RunOptions, tick: Tick) -> Result<(Trace, Survey), OpenError> {
-    let trace = Trace::open(
+    let mut trace = Trace::open(
         path,
         &OpenOptions {
             instance: options.instance.clone(),
@@ -159,8 +159,12 @@ pub fn open(path: &Path, options: &RunOptions, tick: Tick) -> Result<(Trace, Sur
             },
         },
     )?;
-    let survey = survey(&trace, tick);
-    Ok((trace, survey))
+    let mut found = survey(&trace, tick);
+    if let Some((first, last)) = found.times.without_lonely() {
+        trace.believe(first, last);
+        found = survey(&trace, tick);
+    }
+    Ok((trace, found))
 }
 
 /// What the recording says of its machine: in a perf.data's header, or in markers.

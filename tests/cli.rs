@@ -8,6 +8,8 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use ttwu::report::glossary;
 
+#[path = "cli/damage.rs"]
+mod damage;
 #[path = "cli/errors.rs"]
 mod errors;
 #[path = "cli/explain.rs"]

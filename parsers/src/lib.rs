@@ -17,6 +17,7 @@ pub mod kernel_config;
 pub mod machine_record;
 pub mod map;
 pub mod perfdata;
+mod plausible;
 pub mod print_fmt;
 pub mod symbols;
 pub mod topology;

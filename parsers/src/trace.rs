@@ -161,6 +161,15 @@ impl Trace {
         }
     }
 
+    /// Takes all events before `first` and after `last`, in nanoseconds, for damage: they are left out from now on, and
+    /// told as faults and losses. The trace itself leaves out only what lies days away, or what its neighbours contradict.
+    pub fn believe(&mut self, first: i64, last: i64) {
+        match self {
+            Trace::Perf(trace) => trace.believe(first, last),
+            Trace::Dat(trace) => trace.believe(first, last),
+        }
+    }
+
     /// All events in time order; of equal stamps the lower CPU first, each CPU's in recorded order.
     pub fn merged(&self) -> Box<dyn EventSource + '_> {
         match self {

@@ -171,8 +171,6 @@ fn time_moves_by_deltas_extends_absolute_stamps_and_discarded_events() {
             .event(0, &record) // 108 + 2^40
             .absolute((1 << 41) + 9) // the top five bits are those of the running time
             .event(1, &record) // 2^41 + 10
-            .absolute(3) // would be the past: the 59 bits wrapped
-            .event(0, &record)
             .void(&[0xff; 8])
             .done();
         let base = top as i64;
@@ -181,8 +179,14 @@ fn time_moves_by_deltas_extends_absolute_stamps_and_discarded_events() {
             base + 103 + (1 << 40),
             base + 108 + (1 << 40),
             base + (1 << 41) + 10,
-            base * 2 + 3,
         ];
+        assert_eq!(stamps(Dat::new(machine, vec![(0, page)]).v7()), wanted);
+        let page = Page::new(machine, 2 * top - 100)
+            .event(1, &record)
+            .absolute(3) // would be the past: the 59 bits wrapped
+            .event(0, &record)
+            .done();
+        let wanted = [2 * base - 99, 2 * base + 3];
         assert_eq!(stamps(Dat::new(machine, vec![(0, page)]).v7()), wanted);
     }
 }
@@ -425,16 +429,91 @@ fn offsets_and_rates_are_applied_in_trace_cmds_order() {
 }
 
 #[test]
-fn stamps_out_of_range_are_saturated_and_told() {
+fn stamps_out_of_range_are_left_out_and_told() {
     let trace = open(two_cpus(X86).option(7, "-1005\0").v7());
     let (events, faults) = drain(trace.merged());
-    assert_eq!(events[0].ts, 0);
+    assert_eq!(times_of(&events), [0, 995, 1002]);
     assert_eq!((faults.total(), faults.kept()[0].cpu), (1, Some(0)));
     let page = Page::new(X86, u64::MAX - 1)
         .event(0, &X86.waking(1, 2, 0))
         .done();
     let (events, faults) = drain(open(Dat::new(X86, vec![(0, page)]).v7()).merged());
-    assert_eq!((events[0].ts, faults.total()), (i64::MAX, 1));
+    assert_eq!((events.len(), faults.total()), (0, 1));
+}
+
+/// The times of one CPU's pages of an event each, and what was told of them. A loss lies where a page was left out.
+fn told(pages: Vec<u8>) -> (Vec<i64>, Vec<String>) {
+    let (events, faults) = drain(open(Dat::new(X86, vec![(0, pages)]).v7()).merged());
+    for loss in events.windows(2) {
+        if matches!(loss[0].payload, Payload::LossBegin { .. }) {
+            assert_eq!(loss[1].payload, Payload::LossEnd);
+        }
+    }
+    let told = faults.kept().iter().map(|fault| fault.what.clone());
+    (times_of(&events), told.collect())
+}
+
+fn times_of(events: &[Event]) -> Vec<i64> {
+    events.iter().map(|event| event.ts).collect()
+}
+
+#[test]
+fn a_page_that_strays_in_time_is_a_loss() {
+    let hour = 3_600_000_000_000;
+    let around = |stamp| {
+        let pages = [
+            (hour, None),
+            (stamp, None),
+            (hour + 9, None),
+            (hour + 20, None),
+        ];
+        told(lossy(X86, &pages))
+    };
+    let left_out = [hour, hour, hour + 9, hour + 9, hour + 20].map(|ts| ts as i64);
+    for (stamp, why) in [
+        (1 << 57, "about 1667 days after the rest of the trace"),
+        (u64::MAX, "is out of range"),
+        (2 * hour, "contradicts the pages before and after it"),
+        (hour / 2, "contradicts the pages before and after it"),
+    ] {
+        let (times, told) = around(stamp);
+        assert_eq!((&times[..], told.len()), (&left_out[..], 1), "{stamp}");
+        assert!(told[0].contains(why), "{}", told[0]);
+    }
+}
+
+#[test]
+fn a_time_extend_that_leads_beyond_the_next_page_is_a_loss() {
+    let record = X86.waking(1, 2, 0);
+    let page = Page::new(X86, 100)
+        .event(1, &record)
+        .extend(1 << 45)
+        .event(1, &record)
+        .event(1, &record)
+        .done();
+    let next = Page::new(X86, 300).event(0, &record).done();
+    let (times, told) = told([page.clone(), next].concat());
+    assert_eq!(times, [101, 101, 300, 300]);
+    assert!(
+        told[0].contains("later than the page that follows"),
+        "{told:?}"
+    );
+    // Nothing contradicts the last page of all.
+    assert_eq!(self::told(page).0, [101, 102 + (1 << 45), 103 + (1 << 45)]);
+}
+
+#[test]
+fn a_clock_that_was_set_back_by_hours_is_believed_and_told() {
+    let hour = 3_600_000_000_000;
+    let pages = [
+        (2 * hour, None),
+        (2 * hour + 1, None),
+        (hour, None),
+        (hour + 1, None),
+    ];
+    let (times, told) = told(lossy(X86, &pages));
+    assert_eq!(times, pages.map(|(stamp, _)| stamp as i64));
+    assert_eq!(told.len(), 1);
 }
 
 #[test]

@@ -145,6 +145,7 @@ impl<'a, S: Sink> Replay<'a, S> {
     /// Replays the next events in time order.
     pub fn replay(&mut self, batch: &Batch) {
         self.learn_masks(&batch.masks);
+        self.counts.backward_stamps += batch.backward;
         let mut wakes = batch.wakes.iter();
         let mut rare = batch.rare.iter();
         let mut marks = batch.marks.iter();

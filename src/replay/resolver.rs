@@ -70,6 +70,8 @@ pub struct Resolver {
     filling: Batch,
     /// How many events were fed.
     events: u64,
+    /// The latest stamp.
+    now: i64,
     /// Full batches, each with the number of the first waking behind it.
     full: VecDeque<(Batch, u64)>,
     /// Those not released yet, in order.
@@ -114,6 +116,7 @@ impl Resolver {
             pids: Pids::default(),
             filling: Batch::default(),
             events: 0,
+            now: i64::MIN,
             full: VecDeque::new(),
             wakings: VecDeque::new(),
             released: 0,
@@ -135,10 +138,11 @@ impl Resolver {
 
     /// Takes the next event in time order. Lines of the machine record are no part of what went on.
     #[inline]
-    pub fn feed(&mut self, event: Event) {
+    pub fn feed(&mut self, mut event: Event) {
         if event.payload.is_record_line() {
             return;
         }
+        self.keep_time(&mut event);
         let ts = event.ts;
         if let Some(marked) = self.marks.of(&event) {
             self.add(&event, Kind::Mark);
@@ -155,6 +159,18 @@ impl Resolver {
         }
         if self.filling.steps.len() >= BATCH {
             self.close_batch();
+        }
+    }
+
+    /// Time never goes back: an event that was recorded after another one happened no earlier, whatever its stamp.
+    #[inline]
+    fn keep_time(&mut self, event: &mut Event) {
+        if event.ts < self.now {
+            event.ts = self.now;
+            self.filling.backward += 1;
+        } else if event.type_index != NO_TYPE {
+            // The edges of losses may have stamps that no event has.
+            self.now = event.ts;
         }
     }
 
@@ -628,6 +644,25 @@ mod tests {
 
     fn feed_others(resolver: &mut Resolver, stamps: std::ops::Range<i64>) {
         stamps.for_each(|ts| resolver.feed(event(ts, 1, Payload::Other)));
+    }
+
+    /// Stamps that go back are taken for the time that was, and counted. The edge of a loss moves no time.
+    #[test]
+    fn time_never_goes_back() {
+        let mut resolver = resolver();
+        let mut edge = event(500, 1, Payload::LossEnd);
+        edge.type_index = NO_TYPE;
+        resolver.feed(event(100, 1, Payload::Waking(wake(20, 0))));
+        resolver.feed(event(90, 1, Payload::Wakeup(wake(20, 0))));
+        resolver.feed(edge);
+        resolver.feed(event(110, 1, Payload::Other));
+        resolver.finish();
+        let batch = resolver.take().unwrap();
+        let shown = |step: &&Step| !matches!(step.kind, Kind::Pid(_) | Kind::Name(..));
+        let stamps: Vec<i64> = batch.steps.iter().filter(shown).map(|s| s.ts).collect();
+        assert_eq!(stamps, [100, 100, 500, 110]);
+        assert_eq!(batch.backward, 1);
+        assert_eq!(batch.wakes[0].enqueue.map(|enqueue| enqueue.ts), Some(100));
     }
 
     /// A batch waits for the enqueue of its waking, though that comes batches later; the others wait behind it.

@@ -21,6 +21,8 @@ pub struct Batch {
     pub masks: Vec<CpuMask>,
     /// The marks behind [`Kind::Mark`].
     pub marks: Vec<Marked>,
+    /// Events whose stamps lie before that of one fed earlier, and was taken for theirs.
+    pub backward: u64,
 }
 
 impl Batch {
@@ -31,6 +33,7 @@ impl Batch {
         self.rare.clear();
         self.masks.clear();
         self.marks.clear();
+        self.backward = 0;
     }
 }
 

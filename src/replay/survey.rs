@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 
 use super::cpuset::{CpuMap, CpuSet, MAX_CPU_ID};
 use super::flips::ticks::Ticks;
+use super::silence::Times;
 use ttwu_parsers::event::{Event, NO_TYPE, Payload, is_record_line};
 use ttwu_parsers::fault::FaultLog;
 use ttwu_parsers::glance::{Glance, Sight};
@@ -52,6 +53,8 @@ pub struct Survey {
     pub record_lines: Vec<(i64, String)>,
     /// The spacing of timer interrupts.
     pub ticks: Ticks,
+    /// How many events there are of each time.
+    pub times: Times,
 }
 
 /// One CPU's stream.
@@ -212,6 +215,7 @@ impl Survey {
         self.bad_cpus += other.bad_cpus;
         self.markers_left_out += other.markers_left_out;
         self.ticks.join(&other.ticks);
+        self.times.join(other.times);
         for (mine, theirs) in [
             (&mut self.markers, other.markers),
             (&mut self.record_lines, other.record_lines),
@@ -338,6 +342,7 @@ impl Part {
         if counts {
             self.span.0 = self.span.0.min(event.ts);
             self.span.1 = self.span.1.max(event.ts);
+            self.survey.times.see(event.ts);
         }
         if event.cpu > MAX_CPU_ID {
             self.survey.bad_cpus += 1;

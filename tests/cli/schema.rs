@@ -14,13 +14,25 @@ fn schema() -> Value {
         .expect("valid JSON")
 }
 
+/// The schema, ready for many reports.
+pub struct Schema(jsonschema::Validator);
+
+impl Schema {
+    pub fn read() -> Self {
+        Self(jsonschema::validator_for(&schema()).expect("a sound schema"))
+    }
+
+    pub fn check(&self, report: &Value, of: &str) {
+        let errors = self.0.iter_errors(report);
+        let errors: Vec<String> = errors
+            .map(|e| format!("{}: {e}", e.instance_path()))
+            .collect();
+        assert!(errors.is_empty(), "{of}: {}", errors.join("\n"));
+    }
+}
+
 pub fn validate(report: &Value, of: &str) {
-    let validator = jsonschema::validator_for(&schema()).expect("a sound schema");
-    let errors: Vec<String> = validator
-        .iter_errors(report)
-        .map(|e| format!("{}: {e}", e.instance_path()))
-        .collect();
-    assert!(errors.is_empty(), "{of}: {}", errors.join("\n"));
+    Schema::read().check(report, of);
 }
 
 #[test]

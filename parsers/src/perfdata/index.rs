@@ -16,19 +16,28 @@ use rustc_hash::FxHashMap;
 
 use crate::bytes::Endian;
 use crate::fault::FaultLog;
+use crate::plausible::STEP_NS;
 
 use super::decompress::is_compressed;
 use super::events::Events;
 use super::loss::{CpuLosses, MISC_FILTERED};
 use super::records::{HEADER_BYTES, Record, RecordType, Stop, little_sample_at, record_at};
 use super::sample::Stamp;
+use super::stray;
 
-/// A stretch of one CPU's events in the data, of non-decreasing time.
+/// A stretch of one CPU's events in the data, of non-decreasing time without steps of seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Run {
     pub first_ts: i64,
+    pub last_ts: i64,
     pub start: usize,
     pub end: usize,
+}
+
+impl Run {
+    pub fn bytes(&self) -> usize {
+        self.end - self.start
+    }
 }
 
 /// What the data holds of one CPU.
@@ -103,19 +112,32 @@ pub(super) fn build(
             }
             Err(stop) => {
                 builder.stop(stop, offset, data.len());
-                return Ok(builder.finish());
+                return Ok(builder.finish(data));
             }
         }
     }
 }
+
+impl Index {
+    /// Puts runs and losses in order of time.
+    pub fn sort_runs(&mut self) {
+        for cpu in &mut self.cpus {
+            cpu.runs.sort_by_key(|run| run.first_ts);
+            cpu.losses.sort();
+        }
+    }
+}
+
+/// A record every 10 ns for hours.
+const MOST_LOST: u64 = 1 << 40;
 
 struct Builder<'a> {
     endian: Endian,
     events: &'a Events,
     index: Index,
     by_cpu: FxHashMap<u32, usize>,
-    /// The run being extended, its CPU's place in `index.cpus`, that CPU, and the run's last time.
-    run: Option<(Run, usize, u32, i64)>,
+    /// The run being extended, its CPU's place in `index.cpus`, and that CPU.
+    run: Option<(Run, usize, u32)>,
     /// LOST_SAMPLES by event id; placed in the end, when ID_INDEX has been read wherever it was.
     lost_samples: Vec<(Option<u64>, u64)>,
     /// Sum of the LOST records without a CPU.
@@ -185,6 +207,9 @@ impl<'a> Builder<'a> {
             .layout(event)
             .and_then(|layout| layout.stamp(record.bytes, self.endian));
         let Some((cpu, ts)) = stamp.and_then(placed) else {
+            if let Some(stamp) = stamp {
+                self.lose_one(record.offset, stamp.cpu);
+            }
             self.index.faults.push(record.offset as u64, None, || {
                 "a sample is too short for its time and CPU, or its time is beyond 292 years: left out"
                     .to_owned()
@@ -219,12 +244,12 @@ impl<'a> Builder<'a> {
     /// An event of `cpu` at `ts`, from `start` to `end`: extends the run or starts the next.
     #[inline(always)]
     fn event(&mut self, start: usize, end: usize, cpu: u32, ts: i64) {
-        if let Some((run, _, run_cpu, last)) = &mut self.run
+        if let Some((run, _, run_cpu)) = &mut self.run
             && *run_cpu == cpu
-            && *last <= ts
+            && ts.wrapping_sub(run.last_ts).cast_unsigned() <= STEP_NS.cast_unsigned()
         {
             run.end = end;
-            *last = ts;
+            run.last_ts = ts;
             return;
         }
         self.start_run(start, end, cpu, ts);
@@ -242,21 +267,22 @@ impl<'a> Builder<'a> {
         }
         let run = Run {
             first_ts: ts,
+            last_ts: ts,
             start,
             end,
         };
-        self.run = Some((run, place, cpu, ts));
+        self.run = Some((run, place, cpu));
     }
 
     fn end_run(&mut self) {
-        let Some((run, place, _, last)) = self.run.take() else {
+        let Some((run, place, _)) = self.run.take() else {
             return;
         };
         if let Some(cpu) = self.index.cpus.get_mut(place) {
             cpu.runs.push(run);
-            cpu.recent_ts = Some(last);
-            cpu.last_ts = cpu.last_ts.max(Some(last));
-            self.index.run_bytes += (run.end - run.start) as u64;
+            cpu.recent_ts = Some(run.last_ts);
+            cpu.last_ts = cpu.last_ts.max(Some(run.last_ts));
+            self.index.run_bytes += run.bytes() as u64;
         }
     }
 
@@ -270,6 +296,18 @@ impl<'a> Builder<'a> {
         })
     }
 
+    /// An event that cannot be placed in time is lost between its neighbours.
+    fn lose_one(&mut self, offset: usize, cpu: u32) {
+        if cpu == u32::MAX {
+            return;
+        }
+        self.end_run();
+        let place = self.place_of(cpu);
+        if let Some(cpu) = self.index.cpus.get_mut(place) {
+            cpu.losses.lost(offset as u64, Some(1), None);
+        }
+    }
+
     /// `u64 id, lost`.
     fn lost(&mut self, record: &Record<'_>) {
         self.end_run();
@@ -277,10 +315,7 @@ impl<'a> Builder<'a> {
         let stamp = event
             .and_then(|event| self.events.layout(event))
             .and_then(|layout| layout.trailer_stamp(record.bytes, self.endian));
-        let count = self
-            .endian
-            .u64_at(record.bytes, HEADER_BYTES + 8)
-            .unwrap_or(0);
+        let count = self.lost_count(record, HEADER_BYTES + 8);
         match stamp.and_then(placed) {
             Some((cpu, ts)) if cpu != u32::MAX => {
                 let place = self.place_of(cpu);
@@ -290,13 +325,28 @@ impl<'a> Builder<'a> {
                     cpu.losses.lost(record.offset as u64, count, ts);
                 }
             }
-            _ => self.lost_without_cpu = self.lost_without_cpu.saturating_add(count),
+            _ => {
+                let count = count.unwrap_or(0);
+                self.lost_without_cpu = self.lost_without_cpu.saturating_add(count);
+            }
         }
+    }
+
+    /// How many events a record says were lost, if that can be.
+    fn lost_count(&mut self, record: &Record<'_>, at: usize) -> Option<u64> {
+        let count = self.endian.u64_at(record.bytes, at)?;
+        if count < MOST_LOST {
+            return Some(count);
+        }
+        self.index.faults.push(record.offset as u64, None, || {
+            format!("a record says that {count} events were lost, more than there can be: taken for an unknown number")
+        });
+        None
     }
 
     /// `u64 lost`.
     fn lost_samples(&mut self, record: &Record<'_>) {
-        let count = self.endian.u64_at(record.bytes, HEADER_BYTES).unwrap_or(0);
+        let count = self.lost_count(record, HEADER_BYTES).unwrap_or(0);
         if record.misc & MISC_FILTERED != 0 {
             self.index.filtered = self.index.filtered.saturating_add(count);
             return;
@@ -350,20 +400,26 @@ impl<'a> Builder<'a> {
         self.index.faults.push(offset as u64, None, || what);
     }
 
-    fn finish(mut self) -> Index {
+    fn finish(mut self, data: &[u8]) -> Index {
         self.end_run();
         self.place_lost_samples();
+        let (endian, events) = (self.endian, self.events);
         let mut index = self.index;
+        let believed = stray::believed(&index.cpus);
+        let strayed = stray::leave_out(&mut index, believed, data, endian, events);
         let first = index.cpus.iter().filter_map(|cpu| cpu.first_ts).min();
         let last = index.cpus.iter().filter_map(|cpu| cpu.last_ts).max();
         for cpu in &mut index.cpus {
-            cpu.runs.sort_by_key(|run| run.first_ts);
             cpu.losses
                 .finish(cpu.last_ts, first.unwrap_or(0), last.unwrap_or(0));
         }
         index.cpus.sort_by_key(|cpu| cpu.cpu);
+        index.sort_runs();
         let placed = index.cpus.iter().flat_map(|cpu| &cpu.losses.losses);
-        let placed = placed.fold(0_u64, |sum, loss| sum.saturating_add(loss.count));
+        let placed = placed.fold(0_u64, |sum, loss| {
+            sum.saturating_add(loss.count.unwrap_or(0))
+        });
+        let placed = placed.saturating_sub(strayed);
         let by_lost = index.cpus.iter().fold(self.lost_without_cpu, |sum, cpu| {
             sum.saturating_add(cpu.losses.by_lost())
         });

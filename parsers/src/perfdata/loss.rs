@@ -15,6 +15,8 @@
 //! A LOST_SAMPLES with a time is the kernel's: the processor dropped samples before they reached the ring (PEBS).
 //! That concerns no tracepoint. One marked with bit 15 counts samples that the user's own BPF filter rejected.
 
+use crate::plausible::Span;
+
 /// Marks a LOST_SAMPLES record that counts what `perf record --filter` rejected by BPF: no loss.
 /// `PERF_RECORD_MISC_LOST_SAMPLES_BPF` in `tools/lib/perf/include/perf/event.h`.
 pub(super) const MISC_FILTERED: u16 = 1 << 15;
@@ -24,7 +26,8 @@ pub(super) const MISC_FILTERED: u16 = 1 << 15;
 pub(super) struct Loss {
     pub begin: i64,
     pub end: i64,
-    pub count: u64,
+    /// `None` if the record names more events than there can be.
+    pub count: Option<u64>,
     /// Where the LOST record lies: orders the loss among events of equal time.
     pub offset: u64,
 }
@@ -34,7 +37,7 @@ pub(super) struct Loss {
 pub(super) struct CpuLosses {
     pub losses: Vec<Loss>,
     /// A LOST record whose next event has not been met: its offset, count and own time.
-    open: Option<(u64, u64, Option<i64>)>,
+    open: Option<(u64, Option<u64>, Option<i64>)>,
     /// Sum of the LOST records.
     lost: u64,
     /// Sum of the LOST_SAMPLES records.
@@ -43,10 +46,12 @@ pub(super) struct CpuLosses {
 
 impl CpuLosses {
     /// A LOST record; with another one directly before it the two are one loss.
-    pub fn lost(&mut self, offset: u64, count: u64, ts: Option<i64>) {
-        self.lost = self.lost.saturating_add(count);
-        let before = self.open.map_or(0, |(_, count, _)| count);
-        self.open = Some((offset, before.saturating_add(count), ts));
+    pub fn lost(&mut self, offset: u64, count: Option<u64>, ts: Option<i64>) {
+        self.lost = self.lost.saturating_add(count.unwrap_or(0));
+        let before = self.open.map_or(Some(0), |(_, count, _)| count);
+        let both = before.zip(count);
+        let both = both.map(|(before, count)| before.saturating_add(count));
+        self.open = Some((offset, both, ts));
     }
 
     pub fn lost_samples(&mut self, count: u64) {
@@ -76,6 +81,17 @@ impl CpuLosses {
         }
     }
 
+    /// Keeps the edges of losses in the trace, whatever time their records had.
+    pub fn stay_within(&mut self, believed: Span) {
+        for loss in &mut self.losses {
+            loss.begin = believed.nearest(loss.begin);
+            loss.end = believed.nearest(loss.end).max(loss.begin);
+        }
+        if let Some((_, _, Some(ts))) = &mut self.open {
+            *ts = believed.nearest(*ts);
+        }
+    }
+
     /// The recording is over: `last` is this CPU's last event, `first_of_all` and `last_of_all` those of all CPUs.
     pub fn finish(&mut self, last: Option<i64>, first_of_all: i64, last_of_all: i64) {
         let begin = last.unwrap_or(first_of_all);
@@ -87,10 +103,14 @@ impl CpuLosses {
             self.losses.push(Loss {
                 begin,
                 end: last_of_all.max(begin),
-                count: excess,
+                count: Some(excess),
                 offset: u64::MAX - 1,
             });
         }
+        self.sort();
+    }
+
+    pub fn sort(&mut self) {
         self.losses.sort_by_key(|loss| (loss.begin, loss.offset));
     }
 }
@@ -103,14 +123,14 @@ mod tests {
         losses
             .losses
             .iter()
-            .map(|loss| (loss.begin, loss.end, loss.count))
+            .map(|loss| (loss.begin, loss.end, loss.count.unwrap_or(u64::MAX)))
             .collect()
     }
 
     #[test]
     fn a_loss_seen_twice_is_not_added() {
         let mut cpu = CpuLosses::default();
-        cpu.lost(100, 36, Some(15));
+        cpu.lost(100, Some(36), Some(15));
         cpu.close(Some(10), 15);
         cpu.lost_samples(20);
         cpu.lost_samples(16);
@@ -121,7 +141,7 @@ mod tests {
     #[test]
     fn what_only_the_events_counters_saw_lies_at_the_end() {
         let mut cpu = CpuLosses::default();
-        cpu.lost(100, 36, None);
+        cpu.lost(100, Some(36), None);
         cpu.close(Some(10), 15);
         cpu.lost_samples(40);
         cpu.finish(Some(50), 1, 60);
@@ -131,11 +151,11 @@ mod tests {
     #[test]
     fn edges_of_the_recording() {
         let mut first = CpuLosses::default();
-        first.lost(8, 5, None);
+        first.lost(8, Some(5), None);
         first.close(None, 15);
         assert_eq!(counts(&first), [(15, 15, 5)]);
         let mut last = CpuLosses::default();
-        last.lost(8, 5, Some(70));
+        last.lost(8, Some(5), Some(70));
         last.finish(Some(50), 1, 60);
         assert_eq!(counts(&last), [(50, 70, 5)]);
         let mut silent = CpuLosses::default();

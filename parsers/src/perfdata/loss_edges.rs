@@ -47,7 +47,7 @@ impl<'a> Losses<'a> {
         let loss = self.begins.next()?;
         self.ends
             .push(Reverse((loss.end, loss.offset.saturating_add(1))));
-        let count = Some(loss.count);
+        let count = loss.count;
         Some(loss_event(loss.begin, cpu, Payload::LossBegin { count }))
     }
 }

@@ -25,6 +25,7 @@ mod pipe;
 mod records;
 mod sample;
 mod seekable;
+mod stray;
 mod stream;
 
 use std::path::Path;
@@ -37,6 +38,7 @@ use crate::error::OpenError;
 use crate::event::NO_TYPE;
 use crate::fault::FaultLog;
 use crate::map::Bytes;
+use crate::plausible::Span;
 use crate::symbols::{Strings, Symbols};
 use crate::trace::{EventSource, OpenOptions, TraceMeta};
 use crate::tracedat::tracing_data::parse_tracing_data;
@@ -210,6 +212,17 @@ impl PerfTrace {
     pub fn cpu_spans(&self) -> Vec<(u32, i64, i64)> {
         let span = |cpu: &index::CpuIndex| Some((cpu.cpu, cpu.first_ts?, cpu.last_ts?));
         self.index.cpus.iter().filter_map(span).collect()
+    }
+
+    /// Leaves out what happened before `first` or after `last`, as damage.
+    pub fn believe(&mut self, first: i64, last: i64) {
+        let data = self.data.get(..self.data_end).unwrap_or(&self.data);
+        let believed = Span::new(first, last);
+        for cpu in &mut self.index.cpus {
+            cpu.runs.sort_by_key(|run| run.start);
+        }
+        stray::leave_out(&mut self.index, believed, data, self.endian, &self.events);
+        self.index.sort_runs();
     }
 
     /// All events in time order.

@@ -10,6 +10,7 @@ mod cpustat;
 mod cursor;
 mod header;
 mod journal;
+mod judge;
 mod merge;
 mod open;
 mod options;
@@ -25,6 +26,7 @@ use std::path::Path;
 use crate::decode::{Decoder, EventType};
 use crate::error::OpenError;
 use crate::map::Bytes;
+use crate::plausible::Span;
 use crate::symbols::{Strings, Symbols};
 use crate::trace::{EventSource, OpenOptions, TraceMeta};
 use crate::watch::WatchError;
@@ -49,6 +51,8 @@ pub struct DatTrace {
     buffer: Buffer,
     layout: PageLayout,
     stamps: Stamps,
+    /// The stamps that are believed.
+    believed: Span,
     recorder: Option<String>,
     texts: Texts,
 }
@@ -106,14 +110,20 @@ impl DatTrace {
             .collect()
     }
 
+    /// Leaves out what happened before `first` or after `last`, as damage.
+    pub fn believe(&mut self, first: i64, last: i64) {
+        self.believed = Span::new(first, last);
+    }
+
     fn streams(&self) -> Vec<CpuStream<'_>> {
         self.buffer
             .cpus
             .iter()
             .map(|area| {
                 let pages = self.buffer.pages(&self.bytes, area);
-                let stream =
-                    CpuStream::new(area.cpu, pages, &self.decoder, self.layout, &self.stamps);
+                let stamps = self.stamps.of_cpu(area.cpu);
+                let (layout, believed) = (self.layout, self.believed);
+                let stream = CpuStream::new(pages, &self.decoder, layout, stamps, believed);
                 match self.buffer.missing(&self.bytes, area) {
                     0 => stream,
                     missing => stream.with_fault(self.bytes.len() as u64, || {

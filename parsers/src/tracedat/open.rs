@@ -8,6 +8,7 @@ use super::clock::Stamps;
 use super::cursor::{Cursor, Damage};
 use super::header::{Header, HeaderError, Layout};
 use super::journal;
+use super::judge;
 use super::options::{OptionId, Options};
 use super::page::{Missed, PageLayout};
 use super::pages::NextPage;
@@ -154,6 +155,7 @@ fn read(bytes: Bytes, wanted: &OpenOptions) -> Result<DatTrace, Refusal> {
         machine_record: Vec::new(),
         notes: contents.notes,
     };
+    let believed = judge::believed(&buffer, &bytes, &layout, &stamps);
     Ok(DatTrace {
         meta,
         decoder,
@@ -161,6 +163,7 @@ fn read(bytes: Bytes, wanted: &OpenOptions) -> Result<DatTrace, Refusal> {
         buffer,
         layout,
         stamps,
+        believed,
         recorder: contents.options.recorder,
         texts: contents.texts,
         bytes,

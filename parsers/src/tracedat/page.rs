@@ -65,6 +65,13 @@ impl PageLayout {
         Some(PageHead { stamp, end, missed })
     }
 
+    /// The stamp of a page that has events and a sound head.
+    pub fn stamp_ahead(&self, page: &[u8], page_size: usize) -> Option<u64> {
+        let head = self.head(page)?;
+        let sound = head.end > self.header.data_offset && head.end <= page_size;
+        sound.then_some(head.stamp)
+    }
+
     fn long_at(&self, page: &[u8], offset: usize) -> Option<u64> {
         match self.header.commit_size {
             4 => self.endian.u32_at(page, offset).map(u64::from),

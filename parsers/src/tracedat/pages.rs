@@ -91,6 +91,10 @@ impl<'a> Pages<'a> {
         self
     }
 
+    pub fn cpu(&self) -> u32 {
+        self.cpu
+    }
+
     pub fn page_size(&self) -> usize {
         self.page_size
     }
@@ -102,6 +106,32 @@ impl<'a> Pages<'a> {
             .bytes()
             .get(self.start..self.end)
             .unwrap_or_default()
+    }
+
+    /// The pages that come next, as far as they need no decompressing.
+    pub fn ahead(&self) -> impl Iterator<Item = &[u8]> {
+        let here = self.source.bytes().get(self.end..).unwrap_or_default();
+        let more = self.more.iter().map(|(_, data)| *data);
+        let stretches = std::iter::once(here).chain(more);
+        stretches.flat_map(|data| data.chunks(self.page_size))
+    }
+
+    /// Pages from all over: at most so many of each of at most so many stretches, or those of the first chunk.
+    pub fn spread(&mut self, most: usize) -> Vec<&[u8]> {
+        if let Source::Chunks(_) = self.source {
+            // What is damaged there is told when it is read.
+            self.next(&mut FaultLog::default());
+        }
+        let size = self.page_size;
+        let here = self.source.bytes();
+        let apart = (self.more.len() / most).max(1);
+        let more = self.more.iter().step_by(apart).map(|(_, data)| *data);
+        let stretches = std::iter::once(here).chain(more);
+        let spread = stretches.flat_map(|data| {
+            let apart = (data.len() / size / most).max(1);
+            data.chunks(size).step_by(apart)
+        });
+        spread.collect()
     }
 
     /// Offset of the current page, for messages.

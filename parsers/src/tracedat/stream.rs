@@ -1,12 +1,14 @@
 //! One CPU's events in recorded order.
 
-use super::clock::{CpuStamps, Stamps};
+use super::clock::CpuStamps;
+use super::judge::{Limit, Place};
 use super::page::{Missed, PageCursor, PageLayout, Step};
 use super::pages::{NextPage, Pages};
 use crate::decode::{DecodeFault, Decoder, Reading, Seen, Whole};
 use crate::event::{ContextFlags, Event, NO_TYPE, Payload};
 use crate::fault::FaultLog;
 use crate::glance::Glance;
+use crate::plausible::{STEP_NS, Span};
 use crate::trace::EventSource;
 
 /// Reads one record ahead, so that a merge knows the next stamp, and a loss is known before its first event.
@@ -17,6 +19,9 @@ pub(crate) struct CpuStream<'a> {
     decoder: &'a Decoder,
     layout: PageLayout,
     stamps: CpuStamps<'a>,
+    believed: Span,
+    /// Of the current page.
+    limit: Limit,
     cursor: PageCursor,
     /// Where the current page's data ends.
     end: usize,
@@ -31,6 +36,9 @@ pub(crate) struct CpuStream<'a> {
     last: Option<i64>,
     faults: FaultLog,
 }
+
+/// So many pages are looked at for two whose stamps can be read.
+const AHEAD: usize = 4;
 
 /// A record in the current page.
 #[derive(Debug, Clone, Copy)]
@@ -50,18 +58,20 @@ enum Gap {
 
 impl<'a> CpuStream<'a> {
     pub fn new(
-        cpu: u32,
         pages: Pages<'a>,
         decoder: &'a Decoder,
         layout: PageLayout,
-        stamps: &'a Stamps,
+        stamps: CpuStamps<'a>,
+        believed: Span,
     ) -> Self {
         let mut stream = Self {
-            cpu,
+            cpu: pages.cpu(),
             pages,
             decoder,
             layout,
-            stamps: stamps.of_cpu(cpu),
+            stamps,
+            believed,
+            limit: Limit::until(believed.last),
             cursor: PageCursor::default(),
             end: 0,
             next: None,
@@ -171,7 +181,11 @@ impl<'a> CpuStream<'a> {
     fn advance(&mut self) {
         let step = self.step();
         match step {
-            Step::Record { start, end, stamp } => self.arrive(start, end, stamp),
+            Step::Record { start, end, stamp } => {
+                if let Err(refused) = self.arrive(start, end, stamp) {
+                    self.advance_page(refused);
+                }
+            }
             _ => self.advance_page(step),
         }
     }
@@ -183,17 +197,18 @@ impl<'a> CpuStream<'a> {
         self.cursor.step(data, &self.layout)
     }
 
-    /// Makes the record found the next one.
+    /// Makes the record found the next one. If its stamp cannot be right, returns what to go on with.
     #[inline(always)]
-    fn arrive(&mut self, start: usize, end: usize, stamp: u64) {
-        let ts = self.nanoseconds(stamp, start);
-        if self.last.is_some_and(|last| ts < last) {
-            self.back_in_time(ts, start);
-        }
+    fn arrive(&mut self, start: usize, end: usize, stamp: u64) -> Result<(), Step> {
+        let ts = match self.stamps.nanoseconds(stamp) {
+            Ok(ts) if ts <= self.limit.last && self.last.is_some_and(|last| last <= ts) => ts,
+            ts => self.unlikely(ts, stamp, start)?,
+        };
         self.next = Some(Record { ts, start, end });
         if self.missed != Missed::Nothing {
             self.open_gap();
         }
+        Ok(())
     }
 
     /// The page ended with `step`: finds the next record behind it.
@@ -201,7 +216,13 @@ impl<'a> CpuStream<'a> {
     fn advance_page(&mut self, mut step: Step) {
         loop {
             match step {
-                Step::Record { start, end, stamp } => return self.arrive(start, end, stamp),
+                Step::Record { start, end, stamp } => match self.arrive(start, end, stamp) {
+                    Ok(()) => return,
+                    Err(refused) => {
+                        step = refused;
+                        continue;
+                    }
+                },
                 Step::End => {}
                 Step::Damaged { at } => self.damaged(at),
             }
@@ -259,8 +280,13 @@ impl<'a> CpuStream<'a> {
         if let Missed::Events(count) = head.missed {
             self.lose(count);
         }
+        // An empty page's stamp says nothing.
+        if head.end > self.layout.header.data_offset && !self.judge_page(head.stamp) {
+            return false;
+        }
         if self.last.is_none() && self.missed == Missed::Nothing {
-            self.last = self.stamps.nanoseconds(head.stamp).ok();
+            let stamp = self.stamps.nanoseconds(head.stamp).ok();
+            self.last = stamp.filter(|&stamp| self.believed.contains(stamp));
         }
         self.cursor = PageCursor::new(&self.layout, &head);
         self.end = head.end.min(length);
@@ -271,6 +297,46 @@ impl<'a> CpuStream<'a> {
             });
         }
         true
+    }
+
+    /// Whether the page's stamp can be right, and until when its events may be.
+    fn judge_page(&mut self, stamp: u64) -> bool {
+        let size = self.pages.page_size();
+        let mut ahead = self.pages.ahead().take(AHEAD).filter_map(|page| {
+            let stamp = self.layout.stamp_ahead(page, size)?;
+            let stamp = self.stamps.nanoseconds(stamp).ok()?;
+            self.believed.contains(stamp).then_some(stamp)
+        });
+        let place = Place {
+            before: self.last,
+            stamp: self.stamps.nanoseconds(stamp).ok(),
+            next: [ahead.next(), ahead.next()],
+        };
+        drop(ahead);
+        let Some(limit) = place.limit(self.believed) else {
+            self.leave_page_out(&place);
+            return false;
+        };
+        self.limit = limit;
+        true
+    }
+
+    #[cold]
+    fn leave_page_out(&mut self, place: &Place) {
+        self.lose(None);
+        let believed = self.believed;
+        self.faults
+            .push(self.pages.offset(), Some(self.cpu), || match place.stamp {
+                None => "A page's stamp is out of range; the page was left out.".to_owned(),
+                Some(stamp) if stamp > believed.last => {
+                    let far = believed.distance(stamp);
+                    format!("A page's stamp is {far}; the page was left out.")
+                }
+                Some(_) => {
+                    "A page's stamp contradicts the pages before and after it; it was left out."
+                        .to_owned()
+                }
+            });
     }
 
     /// Adds a loss to those since the last record.
@@ -300,30 +366,60 @@ impl<'a> CpuStream<'a> {
         self.lose(None);
     }
 
-    #[inline]
-    fn nanoseconds(&mut self, raw: u64, start: usize) -> i64 {
-        match self.stamps.nanoseconds(raw) {
-            Ok(ts) => ts,
-            Err(nearest) => {
-                self.stamp_fault(raw, start, nearest);
-                nearest
+    /// A stamp that is the CPU's first, out of range, too late, or before the last one: the stamp if it is believed.
+    /// Otherwise those behind it, which build on it, are not either, unless it is only too early.
+    #[cold]
+    fn unlikely(&mut self, ts: Result<i64, i64>, raw: u64, start: usize) -> Result<i64, Step> {
+        let what = match ts {
+            Err(_) => format!("stamp {raw} is out of range"),
+            Ok(ts) if ts > self.limit.last => self.beyond(ts),
+            Ok(ts) if ts < self.believed.first => return Err(self.too_early(ts, start)),
+            Ok(ts) => {
+                let last = self.last.unwrap_or(ts);
+                let by = last.saturating_sub(ts);
+                // Where the next page is not after the last event either, the clock was set back.
+                let contradicted = self.limit.by_next && last <= self.limit.last;
+                if !contradicted || by <= STEP_NS {
+                    self.back_in_time(by, start);
+                    return Ok(ts);
+                }
+                format!("stamp is {by} ns before that of the event recorded before it")
             }
+        };
+        let rest = self.end.saturating_sub(start);
+        self.leave_out(start, || {
+            format!("An event's {what}; the page's last {rest} bytes were left out.")
+        });
+        Err(Step::End)
+    }
+
+    fn too_early(&mut self, ts: i64, start: usize) -> Step {
+        let far = self.believed.distance(ts);
+        self.leave_out(start, || {
+            format!("An event's stamp is {far}; it was left out.")
+        });
+        self.step()
+    }
+
+    fn leave_out(&mut self, start: usize, what: impl FnOnce() -> String) {
+        let offset = self.pages.offset().saturating_add(start as u64);
+        self.faults.push(offset, Some(self.cpu), what);
+        self.lose(None);
+    }
+
+    fn beyond(&self, ts: i64) -> String {
+        match self.limit.by_next {
+            true => "stamp is later than the page that follows".to_owned(),
+            false => format!("stamp is {}", self.believed.distance(ts)),
         }
     }
 
-    #[cold]
-    fn stamp_fault(&mut self, raw: u64, start: usize, nearest: i64) {
-        let offset = self.pages.offset().saturating_add(start as u64);
-        self.faults.push(offset, Some(self.cpu), || {
-            format!("An event's stamp {raw} is out of range; {nearest} ns stands for it.")
-        });
-    }
-
     /// The order of a CPU's ring buffer is certain, its stamps are not; the order is kept.
-    #[cold]
-    fn back_in_time(&mut self, ts: i64, start: usize) {
+    fn back_in_time(&mut self, by: i64, start: usize) {
+        if by == 0 {
+            return;
+        }
         let offset = self.pages.offset().saturating_add(start as u64);
-        let by = self.last.unwrap_or(ts).saturating_sub(ts);
         self.faults.push(offset, Some(self.cpu), || {
             format!("An event's stamp is {by} ns before that of the event recorded before it.")
         });

@@ -142,3 +142,74 @@ fn every_loss_of_the_lossy_recording_is_told_once() {
     );
     assert_eq!(trace.meta().lost_unplaced, 0);
 }
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Two CPUs' samples at these seconds.
+fn at_seconds(first: &[u64], second: &[u64]) -> PerfFile {
+    let mut file = file();
+    for (cpu, seconds) in [first, second].into_iter().enumerate() {
+        for at in seconds {
+            let ts = at.saturating_mul(SECOND);
+            file.sample(0, 1 + cpu as u64, ts, cpu as u32, 5);
+        }
+    }
+    file
+}
+
+/// What was told of the first CPU, in seconds.
+fn in_seconds(told: &[String]) -> Vec<String> {
+    let of_first = told.iter().filter(|event| event.contains("/0"));
+    of_first
+        .map(|event| event.replacen("000000000/0", "", 1))
+        .collect()
+}
+
+#[test]
+fn a_sample_that_strays_in_time_is_a_loss() {
+    for (stray, why) in [
+        (5000, "contradicts"),
+        (3, "contradicts"),
+        (1 << 31, "days after the rest"),
+        (u64::MAX, "beyond 292 years"),
+    ] {
+        let trace = open(&at_seconds(
+            &[100, 101, stray, 102, 103, 104],
+            &[100, 101, 102],
+        ));
+        let wanted = ["100w", "101w", "101[1", "102]", "102w", "103w", "104w"];
+        assert_eq!(in_seconds(&told(&trace)), wanted, "{stray}");
+        let mut events = trace.merged();
+        while events.next_event().is_some() {}
+        let faults = events.take_faults();
+        assert_eq!(faults.total(), 1);
+        assert!(faults.kept()[0].what.contains(why), "{faults:?}");
+        assert_eq!(trace.sample_counts().iter().sum::<u64>(), 8);
+    }
+}
+
+#[test]
+fn what_is_not_believed_is_left_out_at_both_ends() {
+    let seconds = [20, 400, 401, 402, 403, 900];
+    let mut trace = open(&at_seconds(&seconds, &[400]));
+    assert_eq!(told(&trace).len(), 7);
+    trace.believe(300 * SECOND as i64, 500 * SECOND as i64);
+    let wanted = ["400w", "401w", "402w", "403w", "403[1", "403]"];
+    assert_eq!(in_seconds(&told(&trace)), wanted);
+    assert_eq!(trace.sample_counts().iter().sum::<u64>(), 5);
+}
+
+#[test]
+fn a_number_of_losses_that_cannot_be_is_unknown() {
+    let mut file = file();
+    file.sample(0, 1, 10, 0, 5)
+        .lost(1 << 50, 1, 20, 0)
+        .sample(0, 1, 20, 0, 5);
+    file.lost_samples(1 << 50, 1);
+    let trace = open(&file);
+    let mut events = trace.merged();
+    let all: Vec<Event> = std::iter::from_fn(|| events.next_event()).collect();
+    assert_eq!(all[1].payload, Payload::LossBegin { count: None });
+    assert_eq!((all.len(), events.take_faults().total()), (4, 2));
+    assert_eq!(trace.meta().lost_unplaced, 0);
+}
