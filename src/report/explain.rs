@@ -264,6 +264,11 @@ fn push_hanging(out: &mut String, first: &str, text: &str) {
     }
 }
 
+/// A number of a row with what it counts.
+fn many(n: i64, one: &str) -> String {
+    counted(u64::try_from(n).unwrap_or(0), one)
+}
+
 /// A row in a sentence.
 struct Told<'a>(&'a Row);
 
@@ -457,15 +462,31 @@ impl Told<'_> {
 
     fn flush(&self) -> String {
         format!(
-            "CPU {} ({}) flushed at {} ({}): {} pages, {} CPUs asked, waited {}",
+            "CPU {} ({}) flushed at {} ({}): {}, {}, {}",
             self.text("cpu"),
             self.task_or_idle("task"),
             self.at("ts_ns"),
             self.text("reason").replace('_', " "),
-            self.text("pages"),
-            self.text("targets"),
-            self.time("wait_ns"),
+            self.pages(),
+            match self.number("targets") {
+                Some(cpus) => format!("{} asked", many(cpus, "CPU")),
+                None => "whom it asked is not known".to_owned(),
+            },
+            match self.number("wait_ns") {
+                Some(ns) => format!("waited {}", duration(ns)),
+                None => "how long it waited is not known".to_owned(),
+            },
         )
+    }
+
+    /// The pages of a flush, or of the range that was asked for; both are -1 where they are all.
+    fn pages(&self) -> String {
+        let pages = self.number("pages").or(self.number("range_pages"));
+        match pages {
+            Some(pages) if pages >= 0 => many(pages, "page"),
+            Some(_) => "the whole TLB".to_owned(),
+            None => "pages unknown".to_owned(),
+        }
     }
 
     fn flip(&self) -> String {
@@ -473,10 +494,8 @@ impl Told<'_> {
             let (least, most) = (self.number(least), self.number(most));
             match (least, most) {
                 (Some(least), Some(most)) if least == most => least.to_string(),
-                (Some(least), Some(most)) if most < i64::from(u32::MAX) => {
-                    format!("{least} to {most}")
-                }
-                (Some(least), _) => format!("{least} or more"),
+                (Some(least), Some(most)) => format!("{least} to {most}"),
+                (Some(least), None) => format!("{least} or more"),
                 _ => "?".to_owned(),
             }
         };

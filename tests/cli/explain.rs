@@ -261,3 +261,53 @@ fn what_does_not_occur_is_said() {
     assert!(explain("recorder").contains("In this trace: none of"));
     assert!(explain("preempted").contains("sched_switch"));
 }
+
+/// The upper end of a count of which nothing before the trace is known, halved or added to, is no number.
+#[test]
+fn open_ends_are_not_printed_as_numbers() {
+    /// More flips than a task makes in two seconds.
+    const MANY: u64 = 1 << 20;
+    let mut open = 0;
+    for name in super::LAB {
+        for word in ["decision:affine", "decision:warming-up", "kernel"] {
+            let found = as_json(name, word, &[]);
+            let examples = found["senses"][0]["rows"]["examples"].as_array();
+            for row in examples.into_iter().flatten().map(|e| &e["row"]) {
+                for of in ["waker", "wakee"] {
+                    assert!(row[format!("{of}_least")].is_u64(), "{name} {word}: {row}");
+                    match row.get(format!("{of}_most")) {
+                        Some(most) => assert!(most.as_u64() < Some(MANY), "{name} {word}: {row}"),
+                        None => open += 1,
+                    }
+                }
+            }
+            let text = squeezed(&explained(name, word, &[]));
+            for flips in text.split("flips of the waker").skip(1) {
+                let flips = flips.split(':').next().unwrap_or_default();
+                let numbers = flips.split(|c: char| !c.is_ascii_digit());
+                let mut numbers = numbers.filter_map(|n| n.parse::<u64>().ok());
+                assert!(numbers.all(|n| n < MANY), "{name} {word}: {flips}");
+            }
+        }
+        let report = lab_json(name, &[]);
+        let tasks = report["flips"]["tasks"].as_array();
+        for task in tasks.into_iter().flatten() {
+            let least = &task["flips"][0];
+            let numbers = least.is_u64() && task["flips"][1].as_u64() < Some(MANY);
+            let why = task["flips"]["unknown"].as_str();
+            assert!(numbers || why.is_some(), "{name}: {task}");
+            open += u64::from(why.is_some_and(|why| why.contains(" or more: ")));
+        }
+    }
+    assert!(open > 5, "{open}");
+    assert!(explained("udp-queue", "decision:warming-up", &[]).contains("or more"));
+}
+
+/// A flush of the whole TLB has no number of pages: the kernel's -1 is none.
+#[test]
+fn a_whole_flush_is_not_minus_one_page() {
+    let path = fixture("recorded/trace.dat").display().to_string();
+    let text = good(["analyze", "-q", "--explain", "tlb-wait", &path]);
+    assert!(squeezed(&text).contains("the whole TLB"), "{text}");
+    assert!(!text.contains("-1 pages"), "{text}");
+}

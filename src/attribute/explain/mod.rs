@@ -18,6 +18,7 @@ pub use self::senses::{Kind, NoWord, Sense, find};
 
 use self::places::Place;
 use super::answer::{Known, Readings};
+use super::flips::is_bound;
 use super::scope::{Facts, Scope};
 use super::{AnswerError, Selection};
 use crate::pipeline::{Moment, Prepared, Watch};
@@ -147,6 +148,7 @@ fn rows(scope: &Scope, place: &Place, names: &Names) -> PolarsResult<RowsFacts> 
     let examples = chosen.rows.into_iter().map(|mut row| {
         let watch = watch(place.table, &row, names);
         name_tasks(&mut row, names);
+        drop_open_ends(&mut row);
         Example {
             row,
             watch,
@@ -177,6 +179,16 @@ fn name_tasks(row: &mut Row, names: &Names) {
                 name: name.clone(),
                 pid: *pid,
             };
+        }
+    }
+}
+
+/// Leaves out the upper ends of intervals that nothing bounds: they would look like numbers.
+fn drop_open_ends(row: &mut Row) {
+    for column in ["waker_most", "wakee_most"] {
+        let most = number(row, column).map(|most| u32::try_from(most).unwrap_or(u32::MAX));
+        if most.is_some_and(|most| !is_bound(most)) {
+            row.remove(column);
         }
     }
 }
