@@ -20,6 +20,8 @@ mod output;
 mod record;
 #[path = "cli/schema.rs"]
 mod schema;
+#[path = "cli/words.rs"]
+mod words;
 
 const LAB: [&str; 5] = ["fanout", "messaging", "pair-xllc", "stack", "udp-queue"];
 

@@ -118,8 +118,8 @@ pub struct Analyze {
     /// Say what a word of the report means, how it was computed, and show examples with their events
     ///
     /// WORD is a verdict, path, class, distance, origin, ledger row, category of the critical path, cause of a migration,
-    /// kind of interrupt, policy of flips, role or reading. KIND:WORD, as in path:local, takes one meaning of several. A
-    /// word that is none lists them all.
+    /// kind of interrupt, policy of flips, role, reading, or a row or column of the report such as lost, moved, gain or
+    /// 'cold cache'. KIND:WORD, as in path:local, takes one meaning of several. A word that is none lists them all.
     #[arg(long, value_name = "WORD")]
     explain: Option<String>,
 
@@ -220,7 +220,11 @@ impl Analyze {
         common: Common,
     ) -> Result<String, Failure> {
         let (counts, tables) = replay(prepared, &explain::tables(senses), common)?;
-        let selection = self.selection();
+        // Roles and pairs are looked for among more than are listed.
+        let selection = Selection {
+            top: self.top().max(TOP_OF_JSON),
+            ..self.selection()
+        };
         let mut found = explain::explain(prepared, &counts, &tables, &selection, senses)?;
         tables.leave();
         let moments = pipeline::reread(prepared, &found.watches());

@@ -4,10 +4,12 @@ use serde::Serialize;
 
 use super::glossary::{self, POLICIES, Term};
 use super::table::{FAINT, HEADING, push_line, push_paragraph};
-use super::units::{count, counted, duration, stamp};
+use super::units::{count, counted, duration, percent, stamp};
+use super::{spread, units};
 use crate::attribute::answer::{Known, Readings};
 use crate::attribute::explain::{
-    EventLine, Example, Explanation, Kind, Row, RowsFacts, SenseFacts, Settings, Value,
+    EventLine, Example, Explanation, Figure, Kind, Row, RowsFacts, SenseFacts, Settings, Unit,
+    Value,
 };
 
 /// An explanation as JSON, with the meanings.
@@ -78,7 +80,7 @@ fn kind(key: &str) -> &'static str {
         "role" => "a part that tasks play in waking each other",
         "better" => "what is better for a pair of waker and wakee",
         "reading" => "where a task may run when the trace does not tell",
-        _ => "a word of the report",
+        _ => "a row, column or count of the report",
     }
 }
 
@@ -92,6 +94,23 @@ fn push_sense(sense: &SenseFacts, before: &[SenseFacts], out: &mut String) {
     for sentence in &sense.how {
         push_paragraph(out, "  - ", sentence, None);
     }
+    if !sense.figures.is_empty() {
+        push_line(
+            out,
+            "  - In this trace (in brackets the names that --json has):",
+            None,
+        );
+    }
+    for Figure {
+        name,
+        says,
+        value,
+        unit,
+    } in &sense.figures
+    {
+        let text = format!("{says}: {} ({name})", of_figure(value, *unit));
+        push_paragraph(out, "    = ", &text, None);
+    }
     match &sense.rows {
         Known::Value(rows) => {
             let told = before.iter().filter_map(|sense| sense.rows.value());
@@ -104,6 +123,57 @@ fn push_sense(sense: &SenseFacts, before: &[SenseFacts], out: &mut String) {
         Known::Unknown { unknown } => {
             push_paragraph(out, "  ", &format!("No examples: {unknown}."), None);
         }
+    }
+}
+
+/// The value of a figure as the report prints such.
+fn of_figure(value: &serde_json::Value, unit: Unit) -> String {
+    let number = |value: &serde_json::Value| match (unit, value.as_f64()) {
+        (_, None) => value.as_str().map_or_else(|| "?".to_owned(), str::to_owned),
+        (Unit::Nanoseconds, Some(ns)) => duration(ns.round() as i64),
+        (Unit::Share, Some(share)) => percent(share),
+        (_, Some(number)) => spread::number(number),
+    };
+    let Some(map) = value.as_object() else {
+        return number(value);
+    };
+    if let Some(why) = map.get("unknown").and_then(serde_json::Value::as_str) {
+        return format!("not known, {why}");
+    }
+    if let (Some(middle), Some(ends)) = (map.get("value"), map.get("ci95")) {
+        let ends = ends.as_array().into_iter().flatten().map(number);
+        return format!(
+            "{} [{}]",
+            number(middle),
+            ends.collect::<Vec<_>>().join(", ")
+        );
+    }
+    if let (Some(seen), Some(any)) = (map.get("seen"), map.get("any")) {
+        let [seen, any] = [seen, any].map(number);
+        return match seen == any {
+            true => seen,
+            false => format!("{seen} (affinity as seen) to {any} (any CPU allowed)"),
+        };
+    }
+    by_word(map, unit)
+}
+
+/// Several numbers by word; without those that are 0, and at last those that are not known.
+fn by_word(map: &serde_json::Map<String, serde_json::Value>, unit: Unit) -> String {
+    let there = map.iter().filter(|(_, of)| of.as_f64() != Some(0.0));
+    let (unknown, known): (Vec<_>, Vec<_>) = there.partition(|(_, of)| of.get("unknown").is_some());
+    let known = known.iter().map(|(word, of)| match word.as_str() {
+        "seen" | "any" => of_figure(of, unit),
+        _ => format!("{word} {}", of_figure(of, unit)),
+    });
+    let known = match known.collect::<Vec<_>>() {
+        known if known.is_empty() => "none".to_owned(),
+        known => known.join(", "),
+    };
+    let unknown: Vec<&str> = unknown.iter().map(|(word, _)| word.as_str()).collect();
+    match unknown.is_empty() {
+        true => known,
+        false => format!("{known}; not said of {}", unknown.join(", ")),
     }
 }
 
@@ -150,6 +220,8 @@ fn one(table: &str) -> &'static str {
         "ipis" => "interrupt",
         "flips" => "counted wakeup",
         "lost" => "gap",
+        "units" => "mark",
+        "tasks" => "task",
         _ => "row",
     }
 }
@@ -264,6 +336,10 @@ fn push_hanging(out: &mut String, first: &str, text: &str) {
     }
 }
 
+fn times(n: i64) -> String {
+    units::times(u64::try_from(n).unwrap_or(0))
+}
+
 /// A number of a row with what it counts.
 fn many(n: i64, one: &str) -> String {
     counted(u64::try_from(n).unwrap_or(0), one)
@@ -338,6 +414,14 @@ impl Told<'_> {
             "ipis" => self.interrupt(),
             "flushes" => self.flush(),
             "flips" => self.flip(),
+            "units" => self.mark(),
+            "tasks" => format!(
+                "{}: {} its CPU ran nothing although it was queued there, for {} in all",
+                self.text("task"),
+                self.number("withheld")
+                    .map_or_else(|| "?".to_owned(), times),
+                self.time("withheld_ns"),
+            ),
             _ => self.listed(word),
         }
     }
@@ -476,6 +560,20 @@ impl Told<'_> {
                 Some(ns) => format!("waited {}", duration(ns)),
                 None => "how long it waited is not known".to_owned(),
             },
+        )
+    }
+
+    fn mark(&self) -> String {
+        let done = match self.number("done") {
+            Some(done) => format!(": {} done so far", many(done, "unit")),
+            None => String::new(),
+        };
+        format!(
+            "{} on CPU {} at {} ({}){done}",
+            self.task_or_idle("task"),
+            self.text("cpu"),
+            self.at("ts_ns"),
+            self.text("mark"),
         )
     }
 

@@ -2,11 +2,13 @@
 //! report and the JSON Schema take them from (`analysis` §1 to §3).
 
 mod flips;
+mod labels;
 mod moves;
 
 use std::fmt::Write;
 
 pub use self::flips::*;
+pub use self::labels::*;
 pub use self::moves::*;
 use crate::attribute::explain::Kind;
 
@@ -318,6 +320,7 @@ pub fn terms(kind: Kind) -> &'static [Term] {
         Kind::Role => &ROLES,
         Kind::Better => &BETTER,
         Kind::Reading => &READINGS,
+        Kind::Label => &LABELS,
     }
 }
 

@@ -89,6 +89,15 @@ pub fn counted(n: u64, one: &str) -> String {
     }
 }
 
+/// `once`, `twice` or `1,234 times`.
+pub fn times(n: u64) -> String {
+    match n {
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        n => format!("{} times", count(n)),
+    }
+}
+
 /// A stamp as `trace-cmd report` and `perf script --ns` print it: `14.731161042`.
 pub fn stamp(ns: i64) -> String {
     let sign = if ns < 0 { "-" } else { "" };

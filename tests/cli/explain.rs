@@ -11,14 +11,14 @@ use ttwu::report::glossary;
 
 use super::{assert_narrow, bad, fixture, good, lab, lab_json};
 
-fn explained(name: &str, word: &str, more: &[&str]) -> String {
+pub fn explained(name: &str, word: &str, more: &[&str]) -> String {
     let trace = lab(name);
     let args = ["analyze", "-q", "--explain", word].into_iter();
     let args = args.chain(more.iter().copied());
     good(args.chain(trace.iter().map(String::as_str)))
 }
 
-fn as_json(name: &str, word: &str, more: &[&str]) -> Value {
+pub fn as_json(name: &str, word: &str, more: &[&str]) -> Value {
     let more: Vec<&str> = more.iter().copied().chain(["--json"]).collect();
     serde_json::from_str(&explained(name, word, &more)).expect("valid JSON")
 }
@@ -31,7 +31,7 @@ fn words() -> Vec<(Kind, &'static str, String)> {
     named.collect()
 }
 
-fn squeezed(text: &str) -> String {
+pub fn squeezed(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -61,7 +61,10 @@ fn explanations_fit_their_schema() {
             .collect();
         assert!(errors.is_empty(), "{of}: {}", errors.join("\n"));
     };
-    for word in ["unknown", "local", "transit", "running", "idle", "1:N"] {
+    for word in [
+        "unknown", "local", "transit", "running", "idle", "1:N", "gain", "bounces", "withheld",
+        "spread",
+    ] {
         valid(&as_json("udp-queue", word, &[]), word);
     }
     valid(&as_json("stack", "prev", &["--affinity", "any"]), "any");
