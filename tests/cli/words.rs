@@ -116,60 +116,65 @@ fn labels(text: &str) -> Vec<String> {
     labels
 }
 
-/// Tables whose rows begin with a task's name.
-const OF_NAMES: [&str; 4] = [
+/// Parts of the report whose lines begin with a task's name, or are sentences.
+const OTHERWISE: [&str; 5] = [
     "Worst tasks",
     "Worst pairs",
     "Processes",
     "Times to look at",
+    "What this trace cannot show",
 ];
+
+/// How the sentences in bold begin, which are no heads of tables.
+fn is_sentence(text: &str) -> bool {
+    let begins = [
+        "Throughput: ",
+        "Largest loss: ",
+        "The machine was saturated",
+        "Nothing to speak of",
+        "Migrations: ",
+        "Wakeups by distance: ",
+    ];
+    begins.iter().any(|begun| text.starts_with(begun)) || text.contains("wakeups per second")
+}
 
 /// The labels of tables in a report with colours: of their columns, their rows, and the lines below.
 fn all_labels(report: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    let mut table = String::new();
-    let mut in_sentence = false;
+    let (mut table, mut in_sentence) = (String::new(), false);
     for line in report.lines() {
         let (text, bold) = plain(line);
-        if bold {
-            let begun = text.split([':', '.']).next().unwrap_or_default();
-            let sentence = text.contains(": ") && !text.contains("why they waited");
-            in_sentence |= sentence || begun.contains("per second") || begun.contains("was lost");
-            match in_sentence {
-                true if sentence && table.is_empty() => {}
-                true => {}
-                false => {
-                    let of = labels(&text);
-                    table = of.first().cloned().unwrap_or_default();
-                    found.extend(of);
-                }
-            }
-            continue;
-        }
-        in_sentence = false;
+        in_sentence &= bold;
+        in_sentence |= bold && is_sentence(&text);
         if text.trim().is_empty() {
             table.clear();
-        }
-        let Some(row) = text.strip_prefix("  ").filter(|row| !row.starts_with(' ')) else {
-            continue;
-        };
-        match row.split_once(':') {
-            Some((of, rest)) if !OF_NAMES.contains(&table.as_str()) => {
-                found.insert(of.to_owned());
-                if of == "not counted" {
-                    found.extend(labels(&rest.replace([',', '(', ')'], " ")));
-                }
-                if of == "within running, by association" {
-                    found.extend(labels(rest).into_iter().take(1));
-                }
-            }
-            None if !table.is_empty() && !OF_NAMES.contains(&table.as_str()) => {
-                found.extend(labels(row).into_iter().take(1));
-            }
-            _ => {}
+        } else if bold && !in_sentence {
+            let of = labels(&text);
+            table = of.first().cloned().unwrap_or_default();
+            found.extend(of);
+        } else if !bold && !OTHERWISE.contains(&table.as_str()) {
+            let row = text.strip_prefix("  ");
+            found.extend(
+                row.filter(|row| !row.starts_with(' '))
+                    .map_or_else(Vec::new, of_row),
+            );
         }
     }
     found
+}
+
+/// The label of a row, or of a line below a table, and the words that such a line counts.
+fn of_row(row: &str) -> Vec<String> {
+    let first: Vec<String> = labels(row).into_iter().take(1).collect();
+    let Some((of, rest)) = row.split_once(':') else {
+        return first;
+    };
+    match of {
+        "not counted" => labels(&rest.replace([',', '(', ')'], " ")),
+        "within running, by association" => labels(rest).into_iter().take(1).collect(),
+        _ if first.iter().all(|label| is_known(label)) => first,
+        of => vec![of.to_owned()],
+    }
 }
 
 #[test]

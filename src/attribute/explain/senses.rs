@@ -178,7 +178,7 @@ fn all() -> String {
     kinds.concat()
 }
 
-/// The meanings of a text: a word, or `KIND:WORD`.
+/// The meanings of a text: a word, `KIND:WORD`, or all words of a kind.
 ///
 /// # Errors
 /// A text that is neither, with what is like it.
@@ -201,10 +201,15 @@ pub fn find(text: &str) -> Result<Vec<Sense>, NoWord> {
         let word = plain(sense.word);
         word == asked || format!("{}:{word}", sense.kind.key()) == asked
     };
-    let found: Vec<Sense> = senses.filter(meant).collect();
-    match found.is_empty() {
+    let found: Vec<Sense> = senses.clone().filter(meant).collect();
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    // Some columns are headed by what their words are.
+    let of_kind: Vec<Sense> = senses.filter(|sense| sense.kind.key() == asked).collect();
+    match of_kind.is_empty() {
         true => Err(no_word(&asked)),
-        false => Ok(found),
+        false => Ok(of_kind),
     }
 }
 
@@ -266,6 +271,7 @@ mod tests {
         assert_eq!(kinds("Fast-Path"), [Kind::Class]);
         assert_eq!(kinds("waiting-llc core"), [Kind::Ledger]);
         assert_eq!(kinds("1:n"), [Kind::Role]);
+        assert_eq!(kinds("better"), [Kind::Better; 3]);
         assert!(kinds("unknown").len() > 6);
     }
 
