@@ -1,8 +1,8 @@
 //! Bounces between LLCs in two lines.
 
 use super::most;
-use super::table::push_line;
-use super::units::{counted, duration, short_count, stamp};
+use super::table::{cut, push_line};
+use super::units::{counted, duration, short_count, short_counted, stamp};
 use crate::attribute::answer::{Bounces, BouncingTask};
 
 /// Longest name shown: the kernel's have 15 bytes, but escapes make them longer.
@@ -36,14 +36,11 @@ fn worst_task(task: &BouncingTask) -> String {
         let times = stamp(example.out_ns);
         format!(", first at {times}")
     });
-    let mut name: String = task.name.chars().take(NAME).collect();
-    if name.len() < task.name.len() {
-        name.push('…');
-    }
     format!(
-        "most: {name} {}, {} times{}",
+        "most: {} {}, {}{}",
+        cut(&task.name, NAME),
         task.pid,
-        short_count(task.bounces),
+        short_counted(task.bounces, "time"),
         at.unwrap_or_default()
     )
 }

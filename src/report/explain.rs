@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::glossary::{self, POLICIES, Term};
-use super::table::{FAINT, HEADING, push_line, push_paragraph};
+use super::table::{FAINT, HEADING, cut, push_line, push_paragraph, width};
 use super::units::{count, counted, duration, percent, stamp};
 use super::{spread, units};
 use crate::attribute::answer::{Known, Readings};
@@ -204,7 +204,7 @@ fn push_rows(rows: &RowsFacts, word: &str, told: &[&Row], out: &mut String) {
 /// How many rows a table has, as people call them.
 fn of_table(rows: &RowsFacts) -> String {
     match rows.table {
-        "flushes" => format!("{} changes of mappings", count(rows.of)),
+        "flushes" => format!("{} of mappings", counted(rows.of, "change")),
         table => counted(rows.of, one(table)),
     }
 }
@@ -287,7 +287,13 @@ fn push_event(event: &EventLine, out: &mut String) {
         0 => event.task.clone(),
         pid => format!("{}:{pid}", event.task),
     };
-    let first = format!("  {} [{:03}] {task:TASK$} ", stamp(event.ts_ns), event.cpu);
+    let first = format!(
+        "  {} [{:03}] {task}{:pad$} ",
+        stamp(event.ts_ns),
+        event.cpu,
+        "",
+        pad = TASK.saturating_sub(width(&task)),
+    );
     let text = format!("{}: {}", event.event, told_fields(event));
     push_hanging(out, &first, text.trim_end_matches([':', ' ']));
 }
@@ -325,12 +331,11 @@ fn told_fields(event: &EventLine) -> String {
 /// Puts a text behind what stands before it, and what does not fit on lines of its own.
 fn push_hanging(out: &mut String, first: &str, text: &str) {
     const INDENT: usize = 6;
-    let width = first.chars().count() + text.chars().count();
-    if width <= super::WIDTH {
+    if width(first) + width(text) <= super::WIDTH {
         push_line(out, &format!("{first}{text}"), None);
         return;
     }
-    push_line(out, first.trim_end(), None);
+    push_line(out, &cut(first.trim_end(), super::WIDTH), None);
     for line in super::table::wrap(text, super::WIDTH - INDENT) {
         push_line(out, &format!("{:INDENT$}{line}", ""), None);
     }
@@ -403,9 +408,13 @@ impl Told<'_> {
                 self.at("end_ns"),
             ),
             "lost" => format!(
-                "of CPU {} {} events are missing from {} to {} ({})",
+                "of CPU {} {} missing from {} to {} ({})",
                 self.text("cpu"),
-                self.text("events"),
+                match self.number("events") {
+                    Some(1) => "1 event is".to_owned(),
+                    Some(events) => format!("{} are", many(events, "event")),
+                    None => "an unknown number of events is".to_owned(),
+                },
                 self.at("start_ns"),
                 self.at("end_ns"),
                 self.length(),

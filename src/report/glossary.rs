@@ -365,7 +365,7 @@ mod tests {
         for kind in Kind::ALL {
             let words = kind.words();
             let terms = terms(kind).iter().map(|t| t.word.replace([' ', '-'], "_"));
-            let expected = words.iter().map(|word| word.replace('-', "_"));
+            let expected = words.iter().map(|word| word.replace([' ', '-'], "_"));
             assert!(terms.eq(expected), "{kind:?}");
         }
     }

@@ -2,7 +2,7 @@
 
 use super::given;
 use super::table::{Column, FAINT, Lines, push_line, push_paragraph};
-use super::units::{count, counted, duration, percent};
+use super::units::{counted, duration, percent};
 use crate::attribute::answer::{
     ByWord, Known, PathFacts, PathPart, PathTasks, PathVerdict, Readings,
 };
@@ -135,8 +135,8 @@ fn remark(path: &PathFacts) -> String {
                 format!(": running {} to {}", percent(range.min), percent(range.max))
             });
             format!(
-                "order and placement as recorded; in {} parts of it{range}",
-                count(spread.windows)
+                "order and placement as recorded; in {} of it{range}",
+                counted(spread.windows, "part")
             )
         }
         Known::Unknown { .. } => "order and placement as recorded".to_owned(),

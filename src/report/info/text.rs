@@ -193,7 +193,10 @@ fn push_lost(info: &Info, out: &mut String) {
         format!("CPU {}: {}{gaps}", c.cpu, count(c.lost_events))
     }));
     if lossy.len() > LISTED {
-        parts.push(format!("{} more CPUs", lossy.len() - LISTED));
+        parts.push(format!(
+            "{} more",
+            counted((lossy.len() - LISTED) as u64, "CPU")
+        ));
     }
     if info.lost_unplaced > 0 {
         parts.push(format!("on no known CPU: {}", count(info.lost_unplaced)));
