@@ -126,7 +126,7 @@ enum Compress {
 }
 
 fn wanted_events(text: &str) -> Result<Events, String> {
-    events::parse(text)
+    events::parse(text).map_err(|error| escape(error.as_bytes()))
 }
 
 fn time(text: &str) -> Result<Duration, String> {

@@ -238,7 +238,7 @@ fn a_word_that_is_none_is_refused_with_those_there_are() {
     let trace = lab("stack");
     let trace = trace.iter().map(String::as_str);
     let error = bad(
-        1,
+        2,
         ["analyze", "--explain", "staked-prev"]
             .into_iter()
             .chain(trace),
