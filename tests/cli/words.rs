@@ -173,6 +173,7 @@ fn of_row(row: &str) -> Vec<String> {
         "not counted" => labels(&rest.replace([',', '(', ')'], " ")),
         "within running, by association" => labels(rest).into_iter().take(1).collect(),
         _ if first.iter().all(|label| is_known(label)) => first,
+        of if labels(of).iter().all(|label| is_known(label)) => labels(of),
         of => vec![of.to_owned()],
     }
 }
