@@ -1,7 +1,7 @@
 //! Bounces between LLCs in two lines.
 
 use super::most;
-use super::table::{cut, push_line};
+use super::table::{cut, push_paragraph};
 use super::units::{counted, duration, short_count, short_counted, stamp};
 use crate::attribute::answer::{Bounces, BouncingTask};
 
@@ -10,9 +10,9 @@ const NAME: usize = 15;
 
 /// Puts at most two lines behind `out`.
 pub fn push(bounces: &Bounces, out: &mut String) {
-    push_line(out, &bounced(bounces), None);
+    push_paragraph(out, "", &bounced(bounces), None);
     if let Some(worst) = bounces.worst.first() {
-        push_line(out, &format!("  {}", worst_task(worst)), None);
+        push_paragraph(out, "  ", &worst_task(worst), None);
     }
 }
 

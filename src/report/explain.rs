@@ -87,7 +87,7 @@ fn kind(key: &str) -> &'static str {
 /// Puts one meaning behind `out`; examples that a meaning before it has too are not repeated.
 fn push_sense(sense: &SenseFacts, before: &[SenseFacts], out: &mut String) {
     let title = format!("{} ({}: {})", sense.word, sense.kind, kind(sense.kind));
-    push_line(out, &title, Some(HEADING));
+    push_paragraph(out, "", &title, Some(HEADING));
     if let Some(term) = term(sense) {
         push_paragraph(out, "  ", term.meaning, None);
     }
@@ -254,7 +254,8 @@ fn push_example(number: usize, example: &Example, table: &str, word: &str, out: 
     if !example.idle.is_empty() {
         let cpus = example.idle.iter().take(IDLE).map(|idle| {
             let time = duration(idle.for_ns);
-            format!("CPU {} ({}, for {time})", idle.cpu, idle.distance)
+            let more = if idle.from_start { " or more" } else { "" };
+            format!("CPU {} ({}, for {time}{more})", idle.cpu, idle.distance)
         });
         let mut cpus: Vec<String> = cpus.collect();
         if let Some(more) = example.idle.len().checked_sub(IDLE).filter(|n| *n > 0) {

@@ -1,7 +1,7 @@
 //! The critical path: what the time of a unit of work went into.
 
 use super::given;
-use super::table::{Column, FAINT, Lines, push_line, push_paragraph};
+use super::table::{Column, FAINT, Lines, push_paragraph};
 use super::units::{counted, duration, percent};
 use crate::attribute::answer::{
     ByWord, Known, PathFacts, PathPart, PathTasks, PathVerdict, Readings,
@@ -50,7 +50,7 @@ pub fn push(path: &PathFacts, units: u64, out: &mut String) {
     lines.push_to(out);
     push_waits(path, &each, out);
     push_within(path, &each, out);
-    push_line(out, &format!("  {}", remark(path)), Some(FAINT));
+    push_paragraph(out, "  ", &remark(path), Some(FAINT));
 }
 
 /// A part of the path that is worth telling.

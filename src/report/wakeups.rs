@@ -39,7 +39,7 @@ pub fn push_paths(wakeups: &Wakeups, out: &mut String) {
     lines.push_to(out);
     if !rare.is_empty() {
         let rare: Vec<String> = rare.iter().map(|(path, n)| format!("{path} {n}")).collect();
-        push_line(out, &format!("  less: {}", rare.join(", ")), None);
+        push_paragraph(out, "  ", &format!("less: {}", rare.join(", ")), None);
     }
 }
 

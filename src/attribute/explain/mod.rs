@@ -81,6 +81,9 @@ pub struct IdleCpu {
     /// From the CPU that was chosen.
     pub distance: &'static str,
     pub for_ns: i64,
+    /// It ran nothing as the trace began: nobody knows for how long before.
+    #[serde(skip)]
+    pub from_start: bool,
 }
 
 /// The tables in which the rows of some words are.
@@ -352,15 +355,20 @@ fn idle(prepared: &Prepared, watch: &Watch, moment: &Moment) -> Vec<IdleCpu> {
     let mut idle: Vec<_> = others
         .map(|(cpu, since)| {
             let distance = topology.distance(*near, *cpu);
-            (distance, std::cmp::Reverse(at.saturating_sub(*since)), *cpu)
+            let from_start = *since <= prepared.config.start_ns;
+            let for_ns = std::cmp::Reverse(at.saturating_sub(*since));
+            (distance, for_ns, *cpu, from_start)
         })
         .collect();
     idle.sort_unstable();
     let idle = idle.into_iter().take(IDLE);
-    idle.map(|(distance, std::cmp::Reverse(for_ns), cpu)| IdleCpu {
-        cpu,
-        distance: distance.as_str(),
-        for_ns,
-    })
+    idle.map(
+        |(distance, std::cmp::Reverse(for_ns), cpu, from_start)| IdleCpu {
+            cpu,
+            distance: distance.as_str(),
+            for_ns,
+            from_start,
+        },
+    )
     .collect()
 }

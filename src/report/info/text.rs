@@ -241,15 +241,8 @@ fn push_events(info: &Info, out: &mut String) {
     if events.len() > LISTED {
         let rest: u64 = events.iter().skip(LISTED).map(|(_, n)| **n).sum();
         let kinds = events.len() - LISTED;
-        push_line(
-            out,
-            &format!(
-                "  and {} of {}",
-                count(rest),
-                counted(kinds as u64, "other kind")
-            ),
-            None,
-        );
+        let kinds = counted(kinds as u64, "other kind");
+        push_paragraph(out, "  ", &format!("and {} of {kinds}", count(rest)), None);
     }
 }
 
