@@ -5,6 +5,7 @@ mod choose;
 mod events;
 mod figures;
 mod how;
+mod labels;
 mod places;
 mod senses;
 
