@@ -10,3 +10,4 @@ pub mod replay;
 pub mod report;
 pub mod tables;
 pub mod topology;
+mod wording;

@@ -24,6 +24,7 @@ use crate::replay::units::Work;
 use crate::replay::words::Reading;
 use crate::replay::{Config, Counts, IpiFacts, Machine, Replay};
 use crate::topology::{self, Topology};
+use crate::wording::many;
 
 pub use self::reread::{Collecting, Moment, Watch, reread};
 
@@ -108,7 +109,7 @@ pub enum RunError {
         "{path}: the clock `{clock}` does not count nanoseconds and the file gives no rate; record with `trace-cmd record -C mono`"
     )]
     NotNanoseconds { path: PathBuf, clock: String },
-    #[error("--{end}: no marker begins with `{text}`; the trace has {found} markers")]
+    #[error("--{end}: no marker begins with `{text}`; the trace has {}", many(*.found as u64, "marker"))]
     NoMarker {
         end: &'static str,
         text: String,
@@ -122,8 +123,14 @@ pub enum RunError {
         "--work marker:…: a perf.data holds no markers, which go to ftrace alone; record with `trace-cmd record` or `ttwu record`, or count --work event:NAME, task:NAME or total:N"
     )]
     MarkersOfPerf,
+    /// The ends as they were asked for, also where they lie outside the trace.
     #[error(
-        "the window is empty: it runs from {from_ns} ns to {to_ns} ns, the trace from {start_ns} ns to {end_ns} ns"
+        "the window is empty: it would begin {} s and end {} s after the trace's start, and the trace lasts {} s ({} to {} on its clock)",
+        seconds(.from_ns.saturating_sub(*.start_ns)),
+        seconds(.to_ns.saturating_sub(*.start_ns)),
+        seconds(.end_ns.saturating_sub(*.start_ns)),
+        seconds(*.start_ns),
+        seconds(*.end_ns)
     )]
     EmptyWindow {
         from_ns: i64,
@@ -131,6 +138,14 @@ pub enum RunError {
         start_ns: i64,
         end_ns: i64,
     },
+}
+
+/// Seconds as they are typed for `--from` and `--to`, without zeroes at the end.
+fn seconds(ns: i64) -> String {
+    let sign = if ns < 0 { "-" } else { "" };
+    let size = ns.unsigned_abs();
+    let text = format!("{sign}{}.{:09}", size / 1_000_000_000, size % 1_000_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// A trace that was surveyed and is ready for replay.
@@ -393,12 +408,15 @@ fn window(
                 found: survey.markers.len() + survey.markers_left_out,
             }),
     };
-    let from_ns = at(&options.from, "from", start_ns)?.max(start_ns);
-    let to_ns = at(&options.to, "to", end_ns)?.min(end_ns);
+    let asked = (
+        at(&options.from, "from", start_ns)?,
+        at(&options.to, "to", end_ns)?,
+    );
+    let (from_ns, to_ns) = (asked.0.max(start_ns), asked.1.min(end_ns));
     if from_ns > to_ns || (from_ns == to_ns && start_ns != end_ns) {
         return Err(RunError::EmptyWindow {
-            from_ns,
-            to_ns,
+            from_ns: asked.0,
+            to_ns: asked.1,
             start_ns,
             end_ns,
         });

@@ -18,10 +18,16 @@ mod explain;
 mod names;
 #[path = "cli/output.rs"]
 mod output;
+#[path = "cli/readme.rs"]
+mod readme;
 #[path = "cli/record.rs"]
 mod record;
 #[path = "cli/schema.rs"]
 mod schema;
+#[path = "cli/wording.rs"]
+mod wording;
+#[path = "cli/words.rs"]
+mod words;
 
 const LAB: [&str; 5] = ["fanout", "messaging", "pair-xllc", "stack", "udp-queue"];
 
@@ -91,11 +97,20 @@ fn lab_json(name: &str, more: &[&str]) -> Value {
     json(&args)
 }
 
-/// Columns that a terminal gives a text without combining characters.
+/// Columns that a terminal gives a text.
 fn columns(line: &str) -> usize {
-    let wide =
-        |c: &char| ('\u{1100}'..='\u{ffe6}').contains(c) && !('\u{2000}'..='\u{2e7f}').contains(c);
-    line.chars().count() + line.chars().filter(wide).count()
+    let combines = |c: &char| ('\u{300}'..='\u{36f}').contains(c) || *c == '\u{fe0f}';
+    let wide = |c: &char| {
+        ('\u{1100}'..='\u{115f}').contains(c)
+            || ('\u{2e80}'..='\u{ffe6}').contains(c)
+            || ('\u{1f300}'..='\u{1faff}').contains(c)
+    };
+    let of = |c: char| match c {
+        c if combines(&c) => 0,
+        c if wide(&c) => 2,
+        _ => 1,
+    };
+    line.chars().map(of).sum()
 }
 
 fn assert_narrow(output: &str) {
@@ -237,14 +252,27 @@ fn renamed(to: &[u8; 15], folder: &Path) -> PathBuf {
 #[test]
 fn hostile_names_stay_inside_their_column() {
     let folder = tempfile::tempdir().expect("a folder");
-    let names: [&[u8; 15]; 3] = [
+    let names: [&[u8; 15]; 5] = [
+        "🦀🦀🦀abc".as_bytes().try_into().expect("15 bytes"),
+        "e\u{301}🔥e\u{301}進ab"
+            .as_bytes()
+            .try_into()
+            .expect("15 bytes"),
         b"\x1b[31mx\x07\x08\r\x9b\xff\t\x7f\x01y",
         "進捗進捗進".as_bytes().try_into().expect("15 bytes"),
         b"\xe2\x80\xaetxt.exe\xe2\x80\x8bab",
     ];
     for name in names {
         let path = renamed(name, folder.path());
-        for args in [&["analyze", "-q"][..], &["info"]] {
+        for args in [
+            &["analyze", "-q"][..],
+            &["info"],
+            &["analyze", "-q", "--all", "--topology", "llc=0-1;2-3"],
+            &["analyze", "-q", "--explain", "wakeup"],
+            &["analyze", "-q", "--explain", "running"],
+            &["analyze", "-q", "--explain", "bounces"],
+            &["analyze", "-q", "--explain", "N:1"],
+        ] {
             let output = good(args.iter().map(OsStr::new).chain([path.as_os_str()]));
             assert_narrow(&output);
         }

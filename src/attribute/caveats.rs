@@ -5,6 +5,7 @@ use super::answer::Ledger;
 use super::scope::{Facts, Scope};
 use super::trace_facts::lost_events;
 use crate::replay::words::{FlushReason, Reading};
+use crate::wording::{agree, many, noun};
 use ttwu_parsers::event::escape;
 
 /// Most single faults that are listed.
@@ -34,14 +35,6 @@ pub fn caveats(scope: &Scope, selection: &Selection, ledger: &Ledger) -> Vec<Str
 /// A sentence if there is something to count.
 fn some(count: u64, sentence: impl FnOnce(u64) -> String) -> Option<String> {
     (count > 0).then(|| sentence(count))
-}
-
-/// `1 wakeup`, `2 wakeups`.
-fn many(count: u64, one: &str) -> String {
-    match count {
-        1 => format!("1 {one}"),
-        count => format!("{count} {one}s"),
-    }
 }
 
 fn recording(facts: &Facts) -> Vec<String> {
@@ -125,18 +118,21 @@ fn damage(facts: &Facts) -> Vec<String> {
 }
 
 fn were(count: u64, one: &str) -> String {
-    format!(
-        "{} {}",
-        many(count, one),
-        if count == 1 { "was" } else { "were" }
-    )
+    format!("{} {}", many(count, one), agree(count, "was", "were"))
 }
 
 fn names(count: u64, one: &str) -> String {
+    format!("{} {}", many(count, one), agree(count, "names", "name"))
+}
+
+/// `CPU 3 is`, `CPUs 3,5-6 are`.
+fn cpus_are(cpus: &[u32]) -> String {
+    let count = cpus.len() as u64;
     format!(
-        "{} {}",
-        many(count, one),
-        if count == 1 { "names" } else { "name" }
+        "{} {} {}",
+        noun(count, "CPU"),
+        ttwu_parsers::topology::cpulist::format_list(cpus),
+        agree(count, "is", "are")
     )
 }
 
@@ -157,8 +153,8 @@ fn unknown_time(facts: &Facts, ledger: &Ledger) -> Vec<String> {
         .collect();
     let silent = (!silent.is_empty()).then(|| {
         format!(
-            "CPUs {} are named in the trace but have no events: all their time is unknown",
-            ttwu_parsers::topology::cpulist::format_list(&silent)
+            "{} named in the trace without a single event: all that time is unknown",
+            cpus_are(&silent)
         )
     });
     let unknown = (ledger.unknown_ns > 0).then(|| {
@@ -191,7 +187,7 @@ fn contradictions(facts: &Facts) -> Vec<String> {
     let most = lost[Reading::Seen].max(lost[Reading::Any]);
     let sentences = [
         some(counts.withdrawn_waits, |n| {
-            format!("{} given up because events are missing in them", were(n, "wait"))
+            format!("{} given up because events are missing in {}", were(n, "wait"), agree(n, "it", "them"))
         }),
         some(counts.inconsistent_waits, |n| {
             format!("{} given up because the events contradict each other", were(n, "wait"))
@@ -239,17 +235,13 @@ fn times(count: u64) -> String {
 }
 
 fn lacks(count: u64, one: &str) -> String {
-    format!("{count} {one} {}", if count == 1 { "has" } else { "have" })
+    format!("{count} {one} {}", agree(count, "has", "have"))
 }
 
 fn stamped(count: u64) -> String {
     format!(
         "{} of {} is",
-        if count == 1 {
-            "the stamp"
-        } else {
-            "each stamp"
-        },
+        agree(count, "the stamp", "each stamp"),
         many(count, "event")
     )
 }
@@ -292,7 +284,7 @@ fn shootdowns(facts: &Facts) -> Option<String> {
     silent.then(|| {
         format!(
             "of {} none asked other CPUs; where the processor broadcasts flushes (AMD INVLPGB) or the hypervisor does them, flushes of other CPUs leave no event",
-            many(own, "local TLB flush").replace("flushs", "flushes")
+            many(own, "local TLB flush")
         )
     })
 }
@@ -330,10 +322,7 @@ fn selected(scope: &Scope, selection: &Selection) -> Vec<String> {
             "--cpu limits the ledger, wakeups and migrations to these CPUs, and waits that end on them; the figures of single tasks are for all CPUs".to_owned()
         }),
         (!absent.is_empty()).then(|| {
-            format!(
-                "CPUs {} are not in the trace",
-                ttwu_parsers::topology::cpulist::format_list(&absent)
-            )
+            format!("{} not in the trace", cpus_are(&absent))
         }),
         (selection.task.is_some() || selection.cpus.is_some()).then(|| {
             "withheld and withdrawn waits, and the check against probes, are those of the whole trace".to_owned()

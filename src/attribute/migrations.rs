@@ -9,6 +9,7 @@ use super::scope::Scope;
 use super::wakeups::{by_distance, by_word, known};
 use crate::replay::words::{Class, Confidence, MigrationCause};
 use crate::topology::Distance;
+use crate::wording::{agree, many};
 
 const CAUSES: usize = MigrationCause::ALL.len();
 const DISTANCES: usize = Distance::ALL.len();
@@ -112,7 +113,9 @@ pub fn migrations(scope: &Scope) -> PolarsResult<Known<Migrations>> {
     if scope.facts.recorded("sched_migrate_task").is_none() {
         let inferred = found.total();
         return Ok(Known::unknown(format!(
-            "sched_migrate_task is not recorded; from where tasks ran next, at least {inferred} moves follow"
+            "sched_migrate_task is not recorded; from where tasks ran next, at least {} {}",
+            many(inferred, "move"),
+            agree(inferred, "follows", "follow")
         )));
     }
     let by_cause = |cause: MigrationCause| usize::from(cause.code());

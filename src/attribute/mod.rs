@@ -57,6 +57,7 @@ pub use self::work::Span;
 use crate::pipeline::Prepared;
 use crate::replay::Counts;
 use crate::tables::Tables;
+use crate::wording::many;
 
 /// What a user wants to see of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,7 +86,8 @@ impl Default for Selection {
 #[non_exhaustive]
 pub enum AnswerError {
     #[error(
-        "{option}{pattern}: none of the trace's {tasks} tasks has that pid or name; give a pid, or a pattern such as `nginx*`"
+        "{option}{pattern}: none of the trace's {} has that pid or name; give a pid, or a pattern such as `nginx*`",
+        many(*.tasks as u64, "task")
     )]
     NoTask {
         option: &'static str,

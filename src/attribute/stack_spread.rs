@@ -11,6 +11,7 @@ use super::resample::{LEAST_SAMPLES, Random, Resampled, mean, median};
 use super::scope::Scope;
 use crate::replay::words::Verdict;
 use crate::topology::Distance;
+use crate::wording::many;
 
 /// What is known of one pair.
 #[derive(Debug, Clone, Default)]
@@ -130,7 +131,10 @@ pub fn judge(samples: &mut Samples, machine: &Machine) -> Judgement {
     let overlap = mean(&samples.overlaps_ns, &mut random).map(Resampled::estimate);
     let cost = cost(samples, machine, &mut random);
     let few = || {
-        format!("the overlap is known of {known} wakeups only: an estimate needs {LEAST_SAMPLES}")
+        format!(
+            "the overlap is known of {} only: an estimate needs {LEAST_SAMPLES}",
+            many(known as u64, "wakeup")
+        )
     };
     let cost = cost.map(|(cost, source)| (cost.estimate(), source));
     let (word, why) = match (&overlap, &cost) {

@@ -6,7 +6,7 @@ use clap::{Args, ValueHint};
 
 use super::output::Output;
 use super::progress::Progress;
-use super::values::{self, Affinity};
+use super::values::{self, Affinity, Senses};
 use super::{Common, Failure, errors};
 use crate::attribute::explain::{self, Sense};
 use crate::attribute::{self, Selection};
@@ -48,7 +48,7 @@ pub struct Analyze {
     /// lscpu -p, -e or -J, kernel messages about scheduler domains, or what `ttwu topology` prints. SPEC is text
     /// such as 'llc=0-3;4-7 smt=0-1;2-3;4-5;6-7 node=0-7'. `live` is the machine this runs on, which is never
     /// assumed otherwise.
-    #[arg(long, value_name = "FILE|SPEC|live")]
+    #[arg(long, value_name = "FILE|SPEC|live", value_parser = values::topology)]
     topology: Option<String>,
 
     /// Count only from this time on
@@ -78,7 +78,7 @@ pub struct Analyze {
     cpu: Option<CpuList>,
 
     /// Count only tasks with such names or this pid; * and ? are wildcards
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", value_parser = values::task)]
     task: Option<String>,
 
     /// How long a CPU must have been idle around a choice to count as missed
@@ -118,10 +118,10 @@ pub struct Analyze {
     /// Say what a word of the report means, how it was computed, and show examples with their events
     ///
     /// WORD is a verdict, path, class, distance, origin, ledger row, category of the critical path, cause of a migration,
-    /// kind of interrupt, policy of flips, role or reading. KIND:WORD, as in path:local, takes one meaning of several. A
-    /// word that is none lists them all.
-    #[arg(long, value_name = "WORD")]
-    explain: Option<String>,
+    /// kind of interrupt, policy of flips, role, reading, or a row or column of the report such as lost, moved, gain or
+    /// 'cold cache'. KIND:WORD, as in path:local, takes one meaning of several. A word that is none lists them all.
+    #[arg(long, value_name = "WORD", value_parser = values::word)]
+    explain: Option<Senses>,
 
     /// Print JSON (described by docs/report.schema.json)
     #[arg(long)]
@@ -157,19 +157,35 @@ fn after_help() -> String {
 
 impl Analyze {
     pub fn run(&self, common: Common) -> Result<(), Failure> {
-        let senses = self.explain.as_deref().map(explain::find).transpose()?;
+        self.check_window()?;
         let output = Output::new(self.output.as_deref(), &self.file)?;
         let bytes = std::fs::metadata(&self.file).map_or(0, |meta| meta.len());
         let prepared = {
             let progress = Progress::new("surveying", bytes, common);
             pipeline::prepare(&self.file, &self.options(), &|n| progress.tick(n))?
         };
-        let text = match senses {
-            Some(senses) => self.explained(&prepared, &senses, common)?,
+        let text = match &self.explain {
+            Some(Senses(senses)) => self.explained(&prepared, senses, common)?,
             None => self.reported(&prepared, common)?,
         };
         errors::warn_of_damage(&prepared.trace, &prepared.survey, common);
         output.write(&text, common)
+    }
+
+    /// Refuses a window that is empty whatever the trace is.
+    fn check_window(&self) -> Result<(), Failure> {
+        let empty = match (&self.from, &self.to) {
+            (Some(TimePoint::At(from)), Some(TimePoint::At(to)))
+            | (Some(TimePoint::AfterStart(from)), Some(TimePoint::AfterStart(to)))
+            | (Some(TimePoint::BeforeEnd(to)), Some(TimePoint::BeforeEnd(from))) => from >= to,
+            _ => false,
+        };
+        match empty {
+            true => Err(Failure::Usage(
+                "--from is not before --to: there is nothing between them".to_owned(),
+            )),
+            false => Ok(()),
+        }
     }
 
     fn options(&self) -> RunOptions {
@@ -220,7 +236,11 @@ impl Analyze {
         common: Common,
     ) -> Result<String, Failure> {
         let (counts, tables) = replay(prepared, &explain::tables(senses), common)?;
-        let selection = self.selection();
+        // Roles and pairs are looked for among more than are listed.
+        let selection = Selection {
+            top: self.top().max(TOP_OF_JSON),
+            ..self.selection()
+        };
         let mut found = explain::explain(prepared, &counts, &tables, &selection, senses)?;
         tables.leave();
         let moments = pipeline::reread(prepared, &found.watches());

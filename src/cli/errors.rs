@@ -4,6 +4,8 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anstyle::{AnsiColor, Color, Style};
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue};
 use ttwu_parsers::error::OpenError;
 use ttwu_parsers::event::escape;
 use ttwu_parsers::topology::TopologyError;
@@ -12,11 +14,10 @@ use ttwu_parsers::trace::Trace;
 
 use super::Common;
 use crate::attribute::AnswerError;
-use crate::attribute::explain::NoWord;
 use crate::pipeline::RunError;
 use crate::record::RecordError;
 use crate::replay::survey::Survey;
-use crate::report::units::{count, counted};
+use crate::report::units::counted;
 use crate::tables::TablesError;
 
 /// Why a command failed.
@@ -35,8 +36,9 @@ pub enum Failure {
     Tables(#[from] TablesError),
     #[error(transparent)]
     Answer(#[from] AnswerError),
-    #[error(transparent)]
-    NoWord(#[from] NoWord),
+    /// A command line that is wrong whatever the trace is.
+    #[error("{0}")]
+    Usage(String),
     #[error("cannot write the report: {0}")]
     Json(#[from] serde_json::Error),
     #[error("cannot write to standard output: {0}")]
@@ -49,6 +51,38 @@ pub enum Failure {
     OutputIsInput(PathBuf),
     #[error("{} is a topology already; --topology {topology} would be another", file.display())]
     TwoTopologies { file: PathBuf, topology: String },
+}
+
+impl Failure {
+    /// The exit code: 2 for what is wrong with the command line by itself, 1 for all else.
+    pub fn code(&self) -> u8 {
+        match self {
+            Failure::Usage(_) => 2,
+            _ => 1,
+        }
+    }
+}
+
+/// A complaint about the command line, without anything unprintable that was typed.
+pub fn printable(mut error: clap::Error) -> clap::Error {
+    let escaped = |text: &String| escape(text.as_bytes());
+    let context = error.context().filter_map(|(kind, value)| match value {
+        ContextValue::String(text) => Some((kind, ContextValue::String(escaped(text)))),
+        ContextValue::Strings(texts) => {
+            let texts = texts.iter().map(escaped).collect();
+            Some((kind, ContextValue::Strings(texts)))
+        }
+        // Proposals repeat what was typed.
+        ContextValue::StyledStrs(texts) if kind == ContextKind::Suggested => {
+            let plain = |text: &StyledStr| escape(text.to_string().as_bytes()) == text.to_string();
+            (!texts.iter().all(plain)).then_some((kind, ContextValue::None))
+        }
+        _ => None,
+    });
+    for (kind, value) in context.collect::<Vec<_>>() {
+        error.insert(kind, value);
+    }
+    error
 }
 
 const ERROR: Style = Style::new()
@@ -73,7 +107,7 @@ pub fn note(text: &str, common: Common) {
     if !common.quiet {
         let mut stderr = anstream::AutoStream::new(io::stderr(), common.color.choice());
         // With standard error gone there is nobody left to tell.
-        let _ = writeln!(stderr, "ttwu: {text}");
+        let _ = writeln!(stderr, "ttwu: {}", escape(text.as_bytes()));
     }
 }
 
@@ -102,7 +136,7 @@ pub fn warn_of_damage(trace: &Trace, survey: &Survey, common: Common) {
         let amount = match lost {
             0 => "an unknown number of events was lost".to_owned(),
             1 => "1 event was lost".to_owned(),
-            n => format!("{} events were lost", count(n)),
+            n => format!("{} were lost", counted(n, "event")),
         };
         warn(
             &format!("{amount}{place}; what spans a loss is left out and counted as unknown"),
@@ -122,5 +156,6 @@ pub fn warn_of_damage(trace: &Trace, survey: &Survey, common: Common) {
 fn say(kind: &str, style: Style, text: &str, common: Common) {
     let mut stderr = anstream::AutoStream::new(io::stderr(), common.color.choice());
     // With standard error gone there is nobody left to tell.
+    let text = escape(text.as_bytes());
     let _ = writeln!(stderr, "ttwu: {style}{kind}:{style:#} {text}");
 }

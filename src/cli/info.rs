@@ -8,7 +8,7 @@ use ttwu_parsers::trace::Trace;
 
 use super::output::Output;
 use super::progress::Progress;
-use super::{Common, Failure};
+use super::{Common, Failure, values};
 use crate::pipeline::{self, RunOptions};
 use crate::report::{info, json};
 
@@ -29,7 +29,7 @@ pub struct Info {
     file: PathBuf,
 
     /// Which CPUs share cores, caches and nodes: a file or folder, a specification, or live
-    #[arg(long, value_name = "FILE|SPEC|live")]
+    #[arg(long, value_name = "FILE|SPEC|live", value_parser = values::topology)]
     topology: Option<String>,
 
     /// The ftrace instance to read; the one with the most data otherwise

@@ -78,12 +78,12 @@ enum Command {
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| errors::printable(error).exit());
     match run(&cli) {
         Ok(code) => code,
         Err(failure) => {
             errors::report(&failure, cli.common);
-            ExitCode::FAILURE
+            ExitCode::from(failure.code())
         }
     }
 }

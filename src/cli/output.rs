@@ -24,6 +24,8 @@ impl Output {
             return Ok(Output::Stdout);
         };
         let Ok(there) = fs::metadata(path) else {
+            // Where the file cannot be put is told before the work, not after it.
+            fs::metadata(folder_of(path)).map_err(failed(path))?;
             return Ok(Output::File(path.to_owned()));
         };
         if there.is_dir() {
@@ -85,16 +87,30 @@ fn unless_closed(written: io::Result<()>) -> io::Result<()> {
 
 /// Puts a file in place in one step, so that no reader ever sees half of it.
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
     let mode = fs::metadata(path).map_or(0o666, |there| there.mode() & 0o777);
     let mut file = tempfile::Builder::new()
         .prefix(".ttwu-")
         .permissions(Permissions::from_mode(mode))
-        .tempfile_in(folder)?;
+        .tempfile_in(folder_of(path))
+        .map_err(without_path)?;
     file.write_all(content)?;
     file.persist(path).map_err(|error| error.error)?;
     Ok(())
+}
+
+fn folder_of(path: &Path) -> &Path {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
+}
+
+/// An error without the name of the temporary file, which says nothing to the user.
+fn without_path(error: io::Error) -> io::Error {
+    let inner = error.get_ref().and_then(|inner| inner.source());
+    let inner = inner.and_then(|inner| inner.downcast_ref::<io::Error>());
+    match inner.and_then(io::Error::raw_os_error) {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => error,
+    }
 }

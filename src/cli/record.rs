@@ -18,7 +18,7 @@ use crate::record::events::{self, Wanted};
 use crate::record::session::{self, Choice, End, Outcome, Request, Watcher};
 use crate::record::tracefs::Tracefs;
 use crate::record::{RecordError, Seen, cleanup};
-use crate::report::units::{count, duration, percent, short_count};
+use crate::report::units::{count, counted, duration, percent, short_count, short_counted};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -126,7 +126,7 @@ enum Compress {
 }
 
 fn wanted_events(text: &str) -> Result<Events, String> {
-    events::parse(text)
+    events::parse(text).map_err(|error| escape(error.as_bytes()))
 }
 
 fn time(text: &str) -> Result<Duration, String> {
@@ -254,8 +254,8 @@ fn summarise(outcome: &Outcome, common: Common) {
     let lost: u64 = summary.lost.iter().map(|(_, lost)| lost).sum();
     errors::note(
         &format!(
-            "{} events in {}, {} ({each:.1} B each), {} lost, recorder {} CPU ({}): {}",
-            count(summary.events),
+            "{} in {}, {} ({each:.1} B each), {} lost, recorder {} CPU ({}): {}",
+            counted(summary.events, "event"),
             duration(wall),
             HumanBytes(summary.bytes),
             count(lost),
@@ -342,10 +342,10 @@ impl Watcher for Live {
         let span = elapsed.saturating_sub(then).as_secs_f64().max(1e-3);
         let rate = seen.events.saturating_sub(events) as f64 / span;
         bar.set_message(format!(
-            "{:.1} s  {}/s  {} events  {}  {} lost",
+            "{:.1} s  {}/s  {}  {}  {} lost",
             elapsed.as_secs_f64(),
             short_count(rate as u64),
-            short_count(seen.events),
+            short_counted(seen.events, "event"),
             HumanBytes(seen.bytes),
             count(seen.lost),
         ));

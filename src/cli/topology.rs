@@ -8,7 +8,7 @@ use ttwu_parsers::topology::read_path;
 
 use super::output;
 use super::progress::Progress;
-use super::{Common, Failure};
+use super::{Common, Failure, values};
 use crate::pipeline::{self, RunOptions};
 use crate::report;
 use crate::topology::{self, Topology as Machine};
@@ -35,7 +35,7 @@ pub struct Topology {
     file: Option<PathBuf>,
 
     /// Which CPUs share cores, caches and nodes: a file or folder, a specification, or live
-    #[arg(long, value_name = "FILE|SPEC|live")]
+    #[arg(long, value_name = "FILE|SPEC|live", value_parser = values::topology)]
     topology: Option<String>,
 
     /// Print shell commands that write it into a trace being recorded with trace-cmd
@@ -88,6 +88,12 @@ impl Topology {
                 file: file.to_owned(),
                 topology: topology.clone(),
             });
+        }
+        if values::is_running_machine(file) {
+            let name = file.display();
+            return Err(Failure::Usage(format!(
+                "{name} is the machine this runs on, whose topology is printed where no FILE is given"
+            )));
         }
         let (facts, kind) = read_path(file)?;
         Ok(Machine::new(

@@ -1,9 +1,13 @@
 //! What may be typed after an option, and what it means.
 
-use ttwu_parsers::topology::cpulist::parse_list;
+use std::path::Path;
 
+use ttwu_parsers::event::escape;
+use ttwu_parsers::topology::cpulist::parse_list;
+use ttwu_parsers::topology::parse_spec;
 use ttwu_parsers::watch::Watch;
 
+use crate::attribute::explain::{self, Sense};
 use crate::pipeline::TimePoint;
 use crate::replay::model::parse_version;
 use crate::replay::units::Work;
@@ -48,6 +52,67 @@ pub fn time(text: &str) -> Result<TimePoint, String> {
         ("-", _) => TimePoint::BeforeEnd(ns),
         ("+", _) | (_, Some(_)) => TimePoint::AfterStart(ns),
         _ => TimePoint::At(ns),
+    })
+}
+
+/// The meanings of a word of the report.
+#[derive(Debug, Clone)]
+pub struct Senses(pub Vec<Sense>);
+
+/// A word of the report.
+pub fn word(text: &str) -> Result<Senses, String> {
+    explain::find(text)
+        .map(Senses)
+        .map_err(|error| error.to_string())
+}
+
+/// A pattern over names of tasks, or a pid.
+pub fn task(text: &str) -> Result<String, String> {
+    match text.trim().is_empty() {
+        true => Err("a task is a name, a pattern such as `nginx*`, or a pid".to_owned()),
+        false => Ok(text.to_owned()),
+    }
+}
+
+/// A source of the topology. A specification must be sound, files are read later.
+pub fn topology(text: &str) -> Result<String, String> {
+    let path = Path::new(text);
+    if text == "live" {
+        return Ok(text.to_owned());
+    }
+    if path.exists() {
+        return match is_running_machine(path) {
+            true => Err(RUNNING_MACHINE.to_owned()),
+            false => Ok(text.to_owned()),
+        };
+    }
+    match text.contains('=') {
+        true => {
+            let parsed = parse_spec(text);
+            let parsed = parsed.map_err(|error| escape(error.to_string().as_bytes()));
+            parsed.map(|_| text.to_owned())
+        }
+        // No file, which is told when it is to be read.
+        false => Ok(text.to_owned()),
+    }
+}
+
+/// Why the machine that this runs on is not taken for a copy of another.
+pub const RUNNING_MACHINE: &str = "that is the machine this runs on, not a copy of another's /sys/devices/system/cpu; \
+                                   if the trace was recorded on this very machine, say `live`";
+
+/// Whether a folder is, or holds where copies hold it, the sysfs of the machine this runs on.
+pub fn is_running_machine(path: &Path) -> bool {
+    let below = [
+        "",
+        "cpu",
+        "system/cpu",
+        "devices/system/cpu",
+        "sys/devices/system/cpu",
+    ];
+    below.iter().any(|rest| {
+        let real = path.join(rest).canonicalize();
+        real.is_ok_and(|real| real.starts_with("/sys/devices/system"))
     })
 }
 
@@ -106,7 +171,7 @@ fn scaled(number: &str, scale: i64) -> Option<i64> {
 
 /// A list of CPUs such as `0-3,8`.
 pub fn cpus(text: &str) -> Result<Vec<u32>, String> {
-    let cpus = parse_list(text).map_err(|error| error.to_string())?;
+    let cpus = parse_list(text).map_err(|error| escape(error.to_string().as_bytes()))?;
     match cpus.is_empty() {
         true => Err("a list of CPUs is 0-3,8".to_owned()),
         false => Ok(cpus),
@@ -132,10 +197,25 @@ pub fn work(text: &str) -> Result<Work, String> {
         "task" => Some(Work::Task(rest.to_owned())),
         "event" => watch(rest).map(Work::Event),
         "marker" => Some(Work::Marker(rest.to_owned())),
-        "total" => rest.parse().ok().filter(|n| *n > 0).map(Work::Total),
+        "total" => return total(rest).map(Work::Total),
         _ => None,
     };
     work.ok_or_else(|| WORK_FORMS.to_owned())
+}
+
+/// How many units the workload did.
+fn total(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(0) => Err(
+            "of no unit nothing can be said: total:N wants how many the workload did, 1 at least"
+                .to_owned(),
+        ),
+        Ok(units) => Ok(units),
+        Err(_) => Err(
+            "total:N wants how many units the workload did, a whole number such as total:3000"
+                .to_owned(),
+        ),
+    }
 }
 
 /// `NAME`, `SYSTEM:NAME` or `SYSTEM/NAME`, and `:FIELD=VALUE`. The value may hold anything.
@@ -279,15 +359,15 @@ mod tests {
             "event::a=1",
             "event:a:=1",
             "total:",
-            "total:0",
-            "total:-1",
-            "total:many",
-            "total:1.5",
             "unit:5",
             "wakelab",
         ];
         for text in wrong {
             assert_eq!(work(text), Err(WORK_FORMS.to_owned()), "{text}");
+        }
+        for text in ["total:0", "total:-1", "total:many", "total:1.5"] {
+            let error = work(text).unwrap_err();
+            assert!(error.contains("total:N wants how many"), "{text}: {error}");
         }
     }
 

@@ -2,11 +2,12 @@
 
 use ttwu_parsers::event::escape;
 use ttwu_parsers::trace::Trace;
-use ttwu_parsers::watch::WatchError;
+use ttwu_parsers::watch::{Watch, WatchError};
 
 use super::RunError;
 use crate::replay::survey::Survey;
-use crate::replay::units::{EventName, Work};
+use crate::replay::units::Work;
+use crate::wording::many;
 
 /// Names that a message lists.
 const LISTED: usize = 8;
@@ -42,7 +43,7 @@ pub fn check(trace: &Trace, survey: &Survey, work: Option<&Work>) -> Result<(), 
                 false => String::new(),
             };
             Err(RunError::NoUnitEvent {
-                event: EventName(watch).to_string(),
+                event: typed(watch),
                 why: what + &advice,
             })
         }
@@ -58,24 +59,46 @@ fn check_markers(survey: &Survey, prefix: &str) -> Result<(), RunError> {
     if survey.markers_left_out > 0 || markers.any(|text| text.starts_with(prefix)) {
         return Ok(());
     }
-    let mut texts: Vec<&str> = survey
-        .markers
-        .iter()
-        .map(|(_, text)| text.as_str())
-        .collect();
-    texts.dedup();
-    texts.truncate(3);
-    let texts: Vec<String> = texts
-        .into_iter()
-        .map(|text| format!("`{}`", escape(text.as_bytes())))
-        .collect();
     Err(RunError::NoUnitMarker {
         prefix: prefix.to_owned(),
-        found: match texts.is_empty() {
-            true => "the trace has no markers at all; write some to trace_marker, or count --work event:NAME, task:NAME or total:N".to_owned(),
-            false => format!("the trace's {} markers are {}, …", survey.markers.len(), texts.join(", ")),
-        },
+        found: found_markers(survey),
     })
+}
+
+/// Markers that a message quotes.
+const QUOTED: usize = 3;
+
+/// What markers a trace has instead.
+fn found_markers(survey: &Survey) -> String {
+    let mut texts: Vec<&str> = Vec::new();
+    for (_, text) in &survey.markers {
+        if !texts.contains(&text.as_str()) {
+            texts.push(text);
+        }
+    }
+    let quoted = texts.iter().take(QUOTED);
+    let quoted: Vec<String> = quoted
+        .map(|text| format!("`{}`", escape(text.as_bytes())))
+        .collect();
+    let more = match texts.len().saturating_sub(QUOTED) {
+        0 => String::new(),
+        1 => " and 1 other".to_owned(),
+        more => format!(" and {more} others"),
+    };
+    match (survey.markers.len(), texts.len()) {
+        (0, _) => "the trace has no markers at all; write some to trace_marker, or count --work event:NAME, task:NAME or total:N".to_owned(),
+        (1, _) => format!("the trace's one marker is {}", quoted.join(", ")),
+        (all, 1) => format!("the trace's {all} markers are all {}", quoted.join(", ")),
+        (all, _) => format!("the trace's {all} markers are {}{more}", quoted.join(", ")),
+    }
+}
+
+/// An event as it is typed behind `--work event:`.
+fn typed(watch: &Watch) -> String {
+    let system = watch.system.iter().map(|system| format!("{system}:"));
+    let field = watch.field.iter();
+    let field = field.map(|(field, value)| format!(":{field}={value}"));
+    system.chain([watch.name.clone()]).chain(field).collect()
 }
 
 fn describe(error: &WatchError) -> String {
@@ -99,7 +122,8 @@ fn describe(error: &WatchError) -> String {
             escape(declared.as_bytes())
         ),
         WatchError::NotNumber(bytes) => format!(
-            "that field is a number of {bytes} bytes, which the value is not; write it as 12, -1 or 0x1f"
+            "that field is a number of {}, which the value is not; write it as 12, -1 or 0x1f",
+            many(*bytes as u64, "byte")
         ),
     }
 }
@@ -137,6 +161,7 @@ fn nearest(trace: &Trace, survey: &Survey, wanted: &str) -> String {
         .collect();
     match more {
         0 => names.join(", "),
+        1 => format!("{} and 1 other", names.join(", ")),
         more => format!("{} and {more} others", names.join(", ")),
     }
 }

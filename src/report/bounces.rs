@@ -1,8 +1,8 @@
 //! Bounces between LLCs in two lines.
 
 use super::most;
-use super::table::push_line;
-use super::units::{counted, duration, short_count, stamp};
+use super::table::{cut, push_paragraph};
+use super::units::{counted, duration, short_count, short_counted, stamp};
 use crate::attribute::answer::{Bounces, BouncingTask};
 
 /// Longest name shown: the kernel's have 15 bytes, but escapes make them longer.
@@ -10,9 +10,9 @@ const NAME: usize = 15;
 
 /// Puts at most two lines behind `out`.
 pub fn push(bounces: &Bounces, out: &mut String) {
-    push_line(out, &bounced(bounces), None);
+    push_paragraph(out, "", &bounced(bounces), None);
     if let Some(worst) = bounces.worst.first() {
-        push_line(out, &format!("  {}", worst_task(worst)), None);
+        push_paragraph(out, "  ", &worst_task(worst), None);
     }
 }
 
@@ -36,14 +36,11 @@ fn worst_task(task: &BouncingTask) -> String {
         let times = stamp(example.out_ns);
         format!(", first at {times}")
     });
-    let mut name: String = task.name.chars().take(NAME).collect();
-    if name.len() < task.name.len() {
-        name.push('…');
-    }
     format!(
-        "most: {name} {}, {} times{}",
+        "most: {} {}, {}{}",
+        cut(&task.name, NAME),
         task.pid,
-        short_count(task.bounces),
+        short_counted(task.bounces, "time"),
         at.unwrap_or_default()
     )
 }

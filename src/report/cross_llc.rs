@@ -3,6 +3,7 @@
 use super::table::{Column, Lines};
 use super::units::{duration, percent, short_count};
 use crate::attribute::answer::{CrossLlc, CrossLlcBasis, CrossLlcMeasure, Estimate, Known};
+use crate::wording::agree;
 
 /// Columns of the text behind a cost's name.
 const TEXT: u16 = 64;
@@ -45,9 +46,16 @@ fn unknown(basis: &CrossLlcBasis) -> String {
     match (basis.crossing, basis.always_crossing) {
         (0, _) => "not measurable here: no wakeup crosses".to_owned(),
         (all, always) if all == always => {
-            format!("not measurable here: all {crossing} cross, compare two runs")
+            let all = match all {
+                1 => "the only wakeup crosses".to_owned(),
+                _ => format!("all {crossing} cross"),
+            };
+            format!("not measurable here: {all}, compare two runs")
         }
-        _ => format!("not measurable here ({crossing} cross): too few, or no difference"),
+        (n, _) => {
+            let cross = agree(n, "crosses", "cross");
+            format!("not measurable here ({crossing} {cross}): too few, or no difference")
+        }
     }
 }
 

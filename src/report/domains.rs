@@ -3,7 +3,7 @@
 use ttwu_parsers::topology::cpulist::format_list;
 
 use super::table::{ALARM, FAINT, push_line};
-use super::units::short_count;
+use super::units::short_counted;
 use crate::attribute::answer::{DomainBehaviour, DomainMasks, Domains, Known};
 
 /// Puts one line behind `out`, or none where neither masks nor placements tell anything.
@@ -66,7 +66,7 @@ fn differing(masks: &DomainMasks) -> Option<String> {
 
 fn wider(behaviour: &DomainBehaviour) -> Option<String> {
     (behaviour.verdict == "wider")
-        .then(|| format!("{} wakeups outside", short_count(behaviour.outside)))
+        .then(|| format!("{} outside", short_counted(behaviour.outside, "wakeup")))
 }
 
 #[cfg(test)]

@@ -1,13 +1,18 @@
 //! What `--explain` prints of a word: its meaning, how it was found in this trace, and examples with their events.
 
+mod figure;
+mod told;
+
 use serde::Serialize;
 
-use super::glossary::{self, POLICIES, Term};
-use super::table::{FAINT, HEADING, push_line, push_paragraph};
+use self::figure::of_figure;
+use self::told::Told;
+use super::glossary::{self, Term};
+use super::table::{FAINT, HEADING, cut, push_line, push_paragraph, width};
 use super::units::{count, counted, duration, stamp};
 use crate::attribute::answer::{Known, Readings};
 use crate::attribute::explain::{
-    EventLine, Example, Explanation, Kind, Row, RowsFacts, SenseFacts, Settings, Value,
+    EventLine, Example, Explanation, Figure, Kind, Row, RowsFacts, SenseFacts, Settings,
 };
 
 /// An explanation as JSON, with the meanings.
@@ -78,19 +83,36 @@ fn kind(key: &str) -> &'static str {
         "role" => "a part that tasks play in waking each other",
         "better" => "what is better for a pair of waker and wakee",
         "reading" => "where a task may run when the trace does not tell",
-        _ => "a word of the report",
+        _ => "a row, column or count of the report",
     }
 }
 
 /// Puts one meaning behind `out`; examples that a meaning before it has too are not repeated.
 fn push_sense(sense: &SenseFacts, before: &[SenseFacts], out: &mut String) {
     let title = format!("{} ({}: {})", sense.word, sense.kind, kind(sense.kind));
-    push_line(out, &title, Some(HEADING));
+    push_paragraph(out, "", &title, Some(HEADING));
     if let Some(term) = term(sense) {
         push_paragraph(out, "  ", term.meaning, None);
     }
     for sentence in &sense.how {
         push_paragraph(out, "  - ", sentence, None);
+    }
+    if !sense.figures.is_empty() {
+        push_line(
+            out,
+            "  - In this trace (in brackets the names that --json has):",
+            None,
+        );
+    }
+    for Figure {
+        name,
+        says,
+        value,
+        unit,
+    } in &sense.figures
+    {
+        let text = format!("{says}: {} ({name})", of_figure(value, *unit));
+        push_paragraph(out, "    = ", &text, None);
     }
     match &sense.rows {
         Known::Value(rows) => {
@@ -134,7 +156,7 @@ fn push_rows(rows: &RowsFacts, word: &str, told: &[&Row], out: &mut String) {
 /// How many rows a table has, as people call them.
 fn of_table(rows: &RowsFacts) -> String {
     match rows.table {
-        "flushes" => format!("{} changes of mappings", count(rows.of)),
+        "flushes" => format!("{} of mappings", counted(rows.of, "change")),
         table => counted(rows.of, one(table)),
     }
 }
@@ -150,6 +172,8 @@ fn one(table: &str) -> &'static str {
         "ipis" => "interrupt",
         "flips" => "counted wakeup",
         "lost" => "gap",
+        "units" => "mark",
+        "tasks" => "task",
         _ => "row",
     }
 }
@@ -182,7 +206,8 @@ fn push_example(number: usize, example: &Example, table: &str, word: &str, out: 
     if !example.idle.is_empty() {
         let cpus = example.idle.iter().take(IDLE).map(|idle| {
             let time = duration(idle.for_ns);
-            format!("CPU {} ({}, for {time})", idle.cpu, idle.distance)
+            let more = if idle.from_start { " or more" } else { "" };
+            format!("CPU {} ({}, for {time}{more})", idle.cpu, idle.distance)
         });
         let mut cpus: Vec<String> = cpus.collect();
         if let Some(more) = example.idle.len().checked_sub(IDLE).filter(|n| *n > 0) {
@@ -215,7 +240,13 @@ fn push_event(event: &EventLine, out: &mut String) {
         0 => event.task.clone(),
         pid => format!("{}:{pid}", event.task),
     };
-    let first = format!("  {} [{:03}] {task:TASK$} ", stamp(event.ts_ns), event.cpu);
+    let first = format!(
+        "  {} [{:03}] {task}{:pad$} ",
+        stamp(event.ts_ns),
+        event.cpu,
+        "",
+        pad = TASK.saturating_sub(width(&task)),
+    );
     let text = format!("{}: {}", event.event, told_fields(event));
     push_hanging(out, &first, text.trim_end_matches([':', ' ']));
 }
@@ -253,265 +284,13 @@ fn told_fields(event: &EventLine) -> String {
 /// Puts a text behind what stands before it, and what does not fit on lines of its own.
 fn push_hanging(out: &mut String, first: &str, text: &str) {
     const INDENT: usize = 6;
-    let width = first.chars().count() + text.chars().count();
-    if width <= super::WIDTH {
+    if width(first) + width(text) <= super::WIDTH {
         push_line(out, &format!("{first}{text}"), None);
         return;
     }
-    push_line(out, first.trim_end(), None);
+    push_line(out, &cut(first.trim_end(), super::WIDTH), None);
     for line in super::table::wrap(text, super::WIDTH - INDENT) {
         push_line(out, &format!("{:INDENT$}{line}", ""), None);
-    }
-}
-
-/// A row in a sentence.
-struct Told<'a>(&'a Row);
-
-impl Told<'_> {
-    fn text(&self, column: &str) -> String {
-        match self.0.get(column) {
-            None => "?".to_owned(),
-            Some(Value::Number(number)) => number.to_string(),
-            Some(Value::Flag(flag)) => flag.to_string(),
-            Some(Value::Text(text)) => text.clone(),
-            Some(Value::Task { name, pid }) => format!("{name} {pid}"),
-        }
-    }
-
-    fn number(&self, column: &str) -> Option<i64> {
-        match self.0.get(column) {
-            Some(Value::Number(number)) => Some(*number),
-            _ => None,
-        }
-    }
-
-    fn time(&self, column: &str) -> String {
-        self.number(column).map_or_else(|| "?".to_owned(), duration)
-    }
-
-    fn at(&self, column: &str) -> String {
-        self.number(column).map_or_else(|| "?".to_owned(), stamp)
-    }
-
-    /// Both readings of a word or number, once if they agree.
-    fn both(&self, seen: &str, any: &str, show: impl Fn(&Self, &str) -> String) -> String {
-        let (seen, any) = (show(self, seen), show(self, any));
-        match seen == any {
-            true => seen,
-            false => format!("{seen} (seen) or {any} (any)"),
-        }
-    }
-
-    fn sentence(&self, table: &str, word: &str) -> String {
-        match table {
-            "wakeups" => self.wakeup(),
-            "waits" => self.wait(),
-            "slices" => format!(
-                "{} ran on CPU {} for {}, from {} to {}",
-                self.text("task"),
-                self.text("cpu"),
-                self.length(),
-                self.at("start_ns"),
-                self.at("end_ns"),
-            ),
-            "idle" => format!(
-                "CPU {} ran nothing for {}, from {} to {}",
-                self.text("cpu"),
-                self.length(),
-                self.at("start_ns"),
-                self.at("end_ns"),
-            ),
-            "lost" => format!(
-                "of CPU {} {} events are missing from {} to {} ({})",
-                self.text("cpu"),
-                self.text("events"),
-                self.at("start_ns"),
-                self.at("end_ns"),
-                self.length(),
-            ),
-            "migrations" => self.migration(),
-            "ipis" => self.interrupt(),
-            "flushes" => self.flush(),
-            "flips" => self.flip(),
-            _ => self.listed(word),
-        }
-    }
-
-    fn length(&self) -> String {
-        let ends = self.number("start_ns").zip(self.number("end_ns"));
-        ends.map_or_else(
-            || "?".to_owned(),
-            |(start, end)| duration(end.saturating_sub(start)),
-        )
-    }
-
-    fn wakeup(&self) -> String {
-        let waker = match self.0.get("waker") {
-            Some(_) => self.text("waker"),
-            None => format!("a {}", self.text("context").replace('_', " ")),
-        };
-        let latency = match self.number("latency_ns") {
-            Some(ns) => format!("it ran {} later", duration(ns)),
-            None => "when it ran is not known".to_owned(),
-        };
-        format!(
-            "{waker} on CPU {} woke {}, last on CPU {}, to CPU {} at {}: {}, {}, {}; {latency}",
-            self.text("waker_cpu"),
-            self.text("wakee"),
-            self.text("prev_cpu"),
-            self.text("chosen_cpu"),
-            self.at(match self.0.contains_key("waking_ns") {
-                true => "waking_ns",
-                false => "wakeup_ns",
-            }),
-            self.text("class"),
-            self.text("path"),
-            self.text("waker_chosen"),
-        )
-    }
-
-    fn wait(&self) -> String {
-        let lost = self.both("lost_seen_ns", "lost_any_ns", |told, column| {
-            match told.number(column) {
-                None | Some(0) => "nothing".to_owned(),
-                Some(ns) => duration(ns),
-            }
-        });
-        let woken = match (self.text("origin").as_str(), self.0.get("waker")) {
-            ("preempted", _) => ", preempted".to_owned(),
-            ("balanced", _) => ", moved there while runnable".to_owned(),
-            ("new", _) => ", new".to_owned(),
-            (_, Some(_)) => format!(", woken by {}", self.text("waker")),
-            (_, None) => String::new(),
-        };
-        let idle = self.both("idle_cpus_seen", "idle_cpus_any", Self::text);
-        format!(
-            "{} waited {} on CPU {} from {}{woken}: {}; lost {lost}; idle CPUs allowed at the choice: {idle}",
-            self.text("task"),
-            self.time("wait_ns"),
-            self.text("last_cpu"),
-            self.at("start_ns"),
-            self.both("verdict_seen", "verdict_any", Self::text),
-        )
-    }
-
-    fn migration(&self) -> String {
-        let by = match self.0.get("by_task") {
-            Some(_) => format!(
-                " by {} on CPU {}",
-                self.text("by_task"),
-                self.text("by_cpu")
-            ),
-            None => format!(" by CPU {}", self.text("by_cpu")),
-        };
-        let run = match self.number("run_ns") {
-            Some(ns) => format!("; it ran {} then", duration(ns)),
-            None => String::new(),
-        };
-        format!(
-            "{} was moved from CPU {} to CPU {} ({}) at {}{by}: {}, {}{run}",
-            self.text("task"),
-            self.text("from_cpu"),
-            self.text("to_cpu"),
-            self.text("distance"),
-            self.at("ts_ns"),
-            self.text("cause"),
-            self.text("confidence"),
-        )
-    }
-
-    fn interrupt(&self) -> String {
-        let sender = match self.0.get("cpu") {
-            Some(_) => format!("CPU {} ({})", self.text("cpu"), self.task_or_idle("task")),
-            None => "an unrecorded sender".to_owned(),
-        };
-        let handled = match (self.number("latency_ns"), self.number("handler_ns")) {
-            (Some(latency), Some(time)) => format!(
-                "handled {} later, {} in the handler",
-                duration(latency),
-                duration(time)
-            ),
-            (None, Some(time)) => format!("{} in the handler", duration(time)),
-            _ => self.text("fate"),
-        };
-        let interrupted = match self.0.get("interrupted") {
-            Some(_) => format!(", which interrupted {}", self.text("interrupted")),
-            None => String::new(),
-        };
-        format!(
-            "{sender} asked CPU {} ({}) at {}: {} by {}; {handled}{interrupted}",
-            self.text("target_cpu"),
-            self.text("distance"),
-            self.at("ts_ns"),
-            self.text("kind").replace('_', " "),
-            self.text("road"),
-        )
-    }
-
-    fn task_or_idle(&self, column: &str) -> String {
-        match self.0.get(column) {
-            Some(_) => self.text(column),
-            None => "no task".to_owned(),
-        }
-    }
-
-    fn flush(&self) -> String {
-        format!(
-            "CPU {} ({}) flushed at {} ({}): {} pages, {} CPUs asked, waited {}",
-            self.text("cpu"),
-            self.task_or_idle("task"),
-            self.at("ts_ns"),
-            self.text("reason").replace('_', " "),
-            self.text("pages"),
-            self.text("targets"),
-            self.time("wait_ns"),
-        )
-    }
-
-    fn flip(&self) -> String {
-        let between = |least: &str, most: &str| {
-            let (least, most) = (self.number(least), self.number(most));
-            match (least, most) {
-                (Some(least), Some(most)) if least == most => least.to_string(),
-                (Some(least), Some(most)) if most < i64::from(u32::MAX) => {
-                    format!("{least} to {most}")
-                }
-                (Some(least), _) => format!("{least} or more"),
-                _ => "?".to_owned(),
-            }
-        };
-        let policies = POLICIES.iter().filter_map(|policy| {
-            let column = policy.word.replace('-', "_");
-            let decision = self.0.get(column.as_str())?;
-            match decision {
-                Value::Text(decision) => Some(format!("{} {decision}", policy.word)),
-                _ => None,
-            }
-        });
-        format!(
-            "{} on CPU {} woke {} at {}; flips of the waker {}, of the wakee {}, factor {}: {}",
-            self.task_or_idle("waker"),
-            self.text("waker_cpu"),
-            self.text("wakee"),
-            self.at("waking_ns"),
-            between("waker_least", "waker_most"),
-            between("wakee_least", "wakee_most"),
-            self.text("factor"),
-            policies.collect::<Vec<_>>().join(", "),
-        )
-    }
-
-    /// What there is, under the names of the table.
-    fn listed(&self, word: &str) -> String {
-        let fields = self.0.keys().map(|column| {
-            let value = match column.ends_with("_ns") {
-                true if ["ts_ns", "waking_ns"].contains(column) => self.at(column),
-                true => self.time(column),
-                false => self.text(column),
-            };
-            format!("{column} {value}")
-        });
-        format!("{word}: {}", fields.collect::<Vec<_>>().join(", "))
     }
 }
 

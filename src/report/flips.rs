@@ -1,11 +1,10 @@
 //! Wakee flips in a few lines.
 
-use super::table::push_line;
-use super::units::{count, percent};
+use super::WIDTH;
+use super::table::{cut, push_line};
+use super::units::{count, counted, percent};
 use crate::attribute::answer::{Flips, Known, PolicyFacts, RoleFacts};
-
-/// Columns of a line.
-const WIDTH: usize = 80;
+use crate::wording::agree;
 
 /// Puts at most five lines behind `out`: what the kernel decided, what would have been decided otherwise, how that was
 /// checked, and who has a role.
@@ -53,16 +52,17 @@ fn push_checks(flips: &Flips, out: &mut String) {
     if let Known::Value(check) = flips.probe_check {
         let share = check.inside as f64 / check.checked.max(1) as f64;
         parts.push(format!(
-            "{} of {} probed flips inside",
+            "{} of {} inside",
             percent(share),
-            count(check.checked)
+            counted(check.checked, "probed flip")
         ));
     }
     if let Known::Value(pulls) = flips.pull_check {
         parts.push(format!(
-            "{} of {} pulls contradict",
+            "{} of {} {}",
             count(pulls.wide),
-            count(pulls.pulls)
+            counted(pulls.pulls, "pull"),
+            agree(pulls.wide, "contradicts", "contradict")
         ));
     }
     if !parts.is_empty() {
@@ -73,11 +73,11 @@ fn push_checks(flips: &Flips, out: &mut String) {
 fn push_roles(flips: &Flips, out: &mut String) {
     let one = |facts: &RoleFacts| {
         format!(
-            "{} {}-{} ({} tasks)",
+            "{} {}-{} ({})",
             facts.role,
             facts.name,
             facts.pid,
-            count(facts.partners)
+            counted(facts.partners, "task")
         )
     };
     let roles = &flips.roles;
@@ -98,18 +98,9 @@ fn push_roles(flips: &Flips, out: &mut String) {
     }
 }
 
-/// Puts a line behind `out`, cut where it would be too long. Names may have wide characters.
+/// Puts a line behind `out`, cut where it would be too long.
 fn push_fitting(out: &mut String, line: &str) {
-    let mut room = WIDTH;
-    let fits = |c: &char| {
-        let wide = ('\u{1100}'..='\u{ffff}').contains(c) && !('\u{2000}'..='\u{2bff}').contains(c);
-        let columns = if wide || *c > '\u{ffff}' { 2 } else { 1 };
-        let fits = room >= columns;
-        room = room.saturating_sub(columns);
-        fits
-    };
-    let cut: String = line.chars().take_while(fits).collect();
-    push_line(out, cut.trim_end(), None);
+    push_line(out, &cut(line, WIDTH), None);
 }
 
 #[cfg(test)]

@@ -2,11 +2,13 @@
 //! report and the JSON Schema take them from (`analysis` §1 to §3).
 
 mod flips;
+mod labels;
 mod moves;
 
 use std::fmt::Write;
 
 pub use self::flips::*;
+pub use self::labels::*;
 pub use self::moves::*;
 use crate::attribute::explain::Kind;
 
@@ -318,6 +320,7 @@ pub fn terms(kind: Kind) -> &'static [Term] {
         Kind::Role => &ROLES,
         Kind::Better => &BETTER,
         Kind::Reading => &READINGS,
+        Kind::Label => &LABELS,
     }
 }
 
@@ -362,7 +365,7 @@ mod tests {
         for kind in Kind::ALL {
             let words = kind.words();
             let terms = terms(kind).iter().map(|t| t.word.replace([' ', '-'], "_"));
-            let expected = words.iter().map(|word| word.replace('-', "_"));
+            let expected = words.iter().map(|word| word.replace([' ', '-'], "_"));
             assert!(terms.eq(expected), "{kind:?}");
         }
     }

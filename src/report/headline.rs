@@ -90,7 +90,12 @@ fn describe(loss: &Loss, answer: &Answer) -> String {
         "transit" => commonest_path(answer),
         _ => verdict_with_most_lost(answer),
     };
-    format!("{share} of CPU time ({time}) {what} ({}).{more}", loss.word)
+    // Beside the CPU capacity that is lost to waiting tasks this would be taken for the same.
+    let word = match loss.word {
+        "transit" => "transit: delay, not lost capacity",
+        word => word,
+    };
+    format!("{share} of CPU time ({time}) {what} ({word}).{more}")
 }
 
 /// The path that more than half of the wakeups took, and how many crossed LLCs, as a sentence.
@@ -212,6 +217,15 @@ mod tests {
             text.starts_with("Largest loss: 1.0 % of CPU time (5.000 s) went by"),
             "{text}"
         );
+    }
+
+    /// CPU time and waiting time stand side by side: each says which it is.
+    #[test]
+    fn transit_is_told_apart_from_lost_capacity() {
+        let mut answer = idle();
+        (answer.ledger.transit_ns, answer.ledger.transit_share) = (5_000_000_000, 0.0098);
+        assert!(sentence(&answer).contains("(transit: delay, not lost capacity)."));
+        assert!(!sentence(&super::super::sample::answer()).contains("delay"));
     }
 
     #[test]

@@ -38,7 +38,10 @@ fn kinds(ipis: &Ipis) -> String {
     let mut parts: Vec<String> = kinds
         .iter()
         .take(NAMED)
-        .map(|(name, n)| format!("{} {name}", count(*n)))
+        .map(|(name, n)| match *name {
+            CALL => counted(*n, name),
+            name => format!("{} {name}", count(*n)),
+        })
         .collect();
     let rest: u64 = kinds.iter().skip(NAMED).map(|(_, n)| n).sum();
     if rest > 0 {
@@ -53,13 +56,16 @@ fn kinds(ipis: &Ipis) -> String {
     text
 }
 
+/// The one name that is a noun.
+const CALL: &str = "call";
+
 fn name(kind: IpiKind) -> &'static str {
     match kind {
         IpiKind::Wakeup => "for queued wakeups",
         IpiKind::WakeupReschedule => "for direct wakeups",
         IpiKind::Reschedule => "to reschedule",
         IpiKind::Tlb => "for TLB flushes",
-        IpiKind::Call => "calls",
+        IpiKind::Call => CALL,
         IpiKind::IrqWork => "to itself",
         IpiKind::Other => "unexplained",
     }
@@ -94,7 +100,7 @@ fn shootdowns(tlb: &Tlb) -> String {
     let mut text = format!(
         "{} and {}, {} full",
         counted(tlb.remote, "shootdown"),
-        counted(tlb.local, "local flush").replace("flushs", "flushes"),
+        counted(tlb.local, "local flush"),
         count(tlb.full)
     );
     if let Known::Value(targets) = &tlb.targets

@@ -1,6 +1,6 @@
 //! The CPU-time ledger as a table.
 
-use super::glossary::{self, LEDGER};
+use super::glossary::{self, LABELS, LEDGER};
 use super::table::{ALARM, Column, Lines};
 use super::units::{duration, percent};
 use super::{Columns, most};
@@ -38,11 +38,11 @@ pub fn push(ledger: &Ledger, out: &mut String) {
         for (ns, share) in columns.cells(entry.ns, duration).into_iter().zip(shares) {
             cells.extend([ns, share]);
         }
-        let brief = match entry.word {
-            "waiting" => "idle, work elsewhere",
-            word => glossary::brief(&LEDGER, word),
+        let terms = match entry.word {
+            "waiting" => &LABELS[..],
+            _ => &LEDGER,
         };
-        cells.push(brief.to_owned());
+        cells.push(glossary::brief(terms, entry.word).to_owned());
         match entry.marked() {
             true => lines.styled(cells, ALARM),
             false => lines.row(cells),

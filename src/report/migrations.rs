@@ -1,6 +1,6 @@
 //! Migrations in a few lines.
 
-use super::table::{FAINT, HEADING, push_line};
+use super::table::{FAINT, HEADING, push_line, push_paragraph};
 use super::units::{counted, percent, short_count};
 use crate::attribute::answer::{Known, Migrations};
 
@@ -28,8 +28,8 @@ pub fn push(migrations: &Known<Migrations>, out: &mut String) {
     if migrations.total == 0 {
         return;
     }
-    push_line(out, &format!("  {}", by_cause(migrations)), None);
-    push_line(out, &format!("  {}", sure(migrations)), Some(FAINT));
+    push_paragraph(out, "  ", &by_cause(migrations), None);
+    push_paragraph(out, "  ", &sure(migrations), Some(FAINT));
 }
 
 fn total(migrations: &Migrations) -> String {

@@ -1,6 +1,6 @@
 //! Times to look at: the longest of the critical path, and the worst waits of the worst pairs and tasks, ready for `--from` and `--to`.
 
-use super::table::{HEADING, push_line, push_paragraph};
+use super::table::{HEADING, push_line, push_paragraph, width};
 use super::units::duration;
 use crate::attribute::answer::{Answer, Moment};
 
@@ -98,9 +98,7 @@ fn micros(of: i64) -> String {
 
 /// Puts a text behind what stands before it if that leaves room for it, else on lines of its own.
 fn push_paragraph_hanging(out: &mut String, first: &str, text: &str) {
-    let width = first.chars().count() + text.chars().count();
-    let wide = |c: char| c > '\u{2fff}';
-    if width <= super::WIDTH && !text.contains(wide) {
+    if width(first) + width(text) <= super::WIDTH {
         push_line(out, &format!("{first}{text}"), None);
     } else {
         push_line(out, first.trim_end(), None);

@@ -1,8 +1,8 @@
 //! The critical path: what the time of a unit of work went into.
 
 use super::given;
-use super::table::{Column, FAINT, Lines, push_line, push_paragraph};
-use super::units::{count, counted, duration, percent};
+use super::table::{Column, FAINT, Lines, push_paragraph};
+use super::units::{counted, duration, percent};
 use crate::attribute::answer::{
     ByWord, Known, PathFacts, PathPart, PathTasks, PathVerdict, Readings,
 };
@@ -50,7 +50,7 @@ pub fn push(path: &PathFacts, units: u64, out: &mut String) {
     lines.push_to(out);
     push_waits(path, &each, out);
     push_within(path, &each, out);
-    push_line(out, &format!("  {}", remark(path)), Some(FAINT));
+    push_paragraph(out, "  ", &remark(path), Some(FAINT));
 }
 
 /// A part of the path that is worth telling.
@@ -135,8 +135,8 @@ fn remark(path: &PathFacts) -> String {
                 format!(": running {} to {}", percent(range.min), percent(range.max))
             });
             format!(
-                "order and placement as recorded; in {} parts of it{range}",
-                count(spread.windows)
+                "order and placement as recorded; in {} of it{range}",
+                counted(spread.windows, "part")
             )
         }
         Known::Unknown { .. } => "order and placement as recorded".to_owned(),

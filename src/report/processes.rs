@@ -1,7 +1,7 @@
 //! Processes, in a few lines.
 
 use super::spread;
-use super::table::{Column, Lines, push_paragraph};
+use super::table::{Column, Lines, cut, push_paragraph};
 use super::units::{counted, duration, percent, short_count};
 use crate::attribute::answer::{Known, ProcessFacts};
 
@@ -48,10 +48,7 @@ pub fn push(processes: &Known<Vec<ProcessFacts>>, out: &mut String) {
         let told = [over_time(process), over_threads(process)];
         let told: Vec<String> = told.into_iter().flatten().collect();
         if !told.is_empty() {
-            let mut name: String = process.name.chars().take(usize::from(NAME)).collect();
-            if name.len() < process.name.len() {
-                name.push('…');
-            }
+            let name = cut(&process.name, usize::from(NAME));
             push_paragraph(out, "  ", &format!("{name}: {}", told.join("; ")), None);
         }
     }
@@ -66,7 +63,11 @@ fn over_time(process: &ProcessFacts) -> Option<String> {
             0 => "all the time".to_owned(),
             changes => format!("mostly, changed {}", counted(changes, "time")),
         };
-        format!("LLC {} {changes} over {parts} parts", of.preferred_llc)
+        format!(
+            "LLC {} {changes} over {}",
+            of.preferred_llc,
+            counted(parts as u64, "part")
+        )
     })
 }
 

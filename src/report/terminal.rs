@@ -448,6 +448,55 @@ mod tests {
         assert_eq!(out.lines().count(), 4);
     }
 
+    /// Times of centuries, and as many events as can be counted.
+    #[test]
+    fn huge_numbers_stay_in_80_columns() {
+        use super::super::sample::{same, two};
+        let (long, longer) = (i64::MAX / 2, i64::MAX);
+        let mut answer = answer();
+        let ledger = &mut answer.ledger;
+        (ledger.total_ns, ledger.running_ns) = (longer, long);
+        (ledger.unknown_ns, ledger.transit_ns) = (longer, longer);
+        ledger.idle_ns = two(long, longer);
+        for facts in answer.waits.by_verdict.values_mut() {
+            facts.count = two(u64::MAX, u64::MAX - 1);
+            facts.wait_ns = two(longer, long);
+            facts.lost_ns = two(longer, long);
+        }
+        (answer.waits.withheld.count, answer.waits.withheld.ns) = (u64::MAX, longer);
+        answer.waits.withdrawn.lost_events = u64::MAX / 2;
+        answer.wakeups.total = u64::MAX;
+        for n in answer.wakeups.by_path.values_mut() {
+            *n = u64::MAX / 9;
+        }
+        for task in &mut answer.tasks {
+            task.name = "進捗進捗進捗進捗".to_owned();
+            (task.run_ns, task.wait_ns) = (longer, longer);
+            task.lost_ns = two(longer, long);
+            (task.wakeups_received, task.migrations) = (u64::MAX, u64::MAX);
+        }
+        for pair in &mut answer.pairs {
+            pair.lost_ns = same(longer);
+            pair.wakeups = u64::MAX;
+        }
+        if let Known::Value(throughput) = &mut answer.throughput {
+            let path = &mut throughput.critical;
+            path.path.total_ns = longer;
+            for ns in path.path_ns.values_mut() {
+                *ns = longer;
+            }
+            for gain in path.gain_at_most.values_mut() {
+                *gain = Known::Value(1e15);
+            }
+        }
+        let shown = render(&answer, 100, &View::All);
+        let text = anstream::adapter::strip_str(&shown).to_string();
+        for line in text.lines() {
+            assert!(super::super::table::width(line) <= 80, "{line}\n{text}");
+        }
+        assert!(text.contains("292 y"), "{text}");
+    }
+
     /// The widest answer there can be: every row, both readings, hostile names.
     #[test]
     fn never_wider_than_80_columns() {

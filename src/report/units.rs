@@ -1,11 +1,13 @@
 //! Numbers with their units, as people read them.
 
-/// `1.234 s`, `56.7 ms`, `8.9 µs` or `123 ns`: at most seven columns below 10,000 s.
+use crate::wording;
+
+/// `1.234 s`, `56.7 ms`, `8.9 µs` or `123 ns`; from 10,000 s on `2.8 h`, `41.7 d` or `292 y`: at most eight columns.
 pub fn duration(ns: i64) -> String {
     scaled(ns, " ", 3)
 }
 
-/// The same without a space and with fewer digits, for the widest tables: at most five columns below 1,000 s.
+/// The same without a space and with fewer digits, for the widest tables: at most five columns, six of what is negative.
 pub fn short_duration(ns: i64) -> String {
     scaled(ns, "", 1)
 }
@@ -28,9 +30,16 @@ fn scaled(ns: i64, space: &str, digits_of_seconds: usize) -> String {
         // Rounding must not print 1000 of a unit.
         1_000..999_500 => number(1_000, 1, "µs"),
         999_500..999_500_000 => number(1_000_000, 1, "ms"),
-        _ => number(1_000_000_000, digits_of_seconds, "s"),
+        999_500_000..9_999_500_000_000 => number(SECOND, digits_of_seconds, "s"),
+        size if size < 100 * HOUR => number(HOUR, 1, "h"),
+        size if size < 1_000 * DAY => number(DAY, 1, "d"),
+        _ => number(365 * DAY, 1, "y"),
     }
 }
+
+const SECOND: u64 = 1_000_000_000;
+const HOUR: u64 = 3_600 * SECOND;
+const DAY: u64 = 24 * HOUR;
 
 /// `12.3 %`; what is not zero is never printed as `0.0 %`, and what is not all never as `100.0 %`.
 pub fn percent(share: f64) -> String {
@@ -83,9 +92,24 @@ pub fn short_count(n: u64) -> String {
 
 /// `1 wakeup` or `1,234 wakeups`.
 pub fn counted(n: u64, one: &str) -> String {
+    numbered(&count(n), n, one)
+}
+
+/// The same, its number in at most five columns.
+pub fn short_counted(n: u64, one: &str) -> String {
+    numbered(&short_count(n), n, one)
+}
+
+fn numbered(shown: &str, n: u64, one: &str) -> String {
+    format!("{shown} {}", wording::noun(n, one))
+}
+
+/// `once`, `twice` or `1,234 times`.
+pub fn times(n: u64) -> String {
     match n {
-        1 => format!("1 {one}"),
-        n => format!("{} {one}s", count(n)),
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        n => format!("{} times", count(n)),
     }
 }
 
@@ -129,6 +153,25 @@ mod tests {
                 "-8.9 µs",
             ]
         );
+        let long = [
+            10_000,
+            360_000,
+            3_600_000,
+            90_000_000,
+            i64::MAX / 1_000_000_000,
+        ]
+        .map(|s| duration(s * 1_000_000_000));
+        assert_eq!(long, ["2.8 h", "4.2 d", "41.7 d", "2.9 y", "292 y"]);
+        for ns in (0..63).map(|bit| 1_i64 << bit).chain([i64::MAX]) {
+            for ns in [ns, ns - 1, ns / 10 * 7] {
+                assert!(duration(ns).chars().count() <= 8, "{}", duration(ns));
+                assert!(
+                    short_duration(ns).chars().count() <= 5,
+                    "{}",
+                    short_duration(ns)
+                );
+            }
+        }
         let short = [8_940, 56_749, 123_456, 1_234_000_000, 123_456_000_000].map(short_duration);
         assert_eq!(short, ["8.9µs", "57µs", "123µs", "1.2s", "123s"]);
     }
@@ -157,6 +200,11 @@ mod tests {
         assert_eq!(
             (counted(1, "wakeup"), counted(0, "wakeup")),
             ("1 wakeup".into(), "0 wakeups".into())
+        );
+        assert_eq!(short_counted(1_234_567, "flush"), "1.2M flushes");
+        assert_eq!(
+            [1, 2, 3].map(times),
+            ["once", "twice", "3 times"].map(str::to_owned)
         );
     }
 }

@@ -116,6 +116,6 @@ fn push_rest(rows: &[(&str, &VerdictFacts)], waits: &Waits, out: &mut String) {
         without.push(format!("{} withdrawn", counted(withdrawn, "wait")));
     }
     if !without.is_empty() {
-        push_line(out, &format!("  not counted: {}", without.join(", ")), None);
+        push_paragraph(out, "  not counted: ", &without.join(", "), None);
     }
 }

@@ -2,7 +2,9 @@
 
 use super::glossary::{self, PATHS};
 use super::table::{Column, HEADING, Lines, push_line, push_paragraph};
-use super::units::{count, counted, duration, percent, short_count, short_duration, short_percent};
+use super::units::{
+    count, counted, duration, percent, short_count, short_counted, short_duration, short_percent,
+};
 use crate::attribute::answer::{ByWord, Known, Quantiles, Wakeups};
 use crate::replay::words::Path;
 use crate::topology::Distance;
@@ -37,7 +39,7 @@ pub fn push_paths(wakeups: &Wakeups, out: &mut String) {
     lines.push_to(out);
     if !rare.is_empty() {
         let rare: Vec<String> = rare.iter().map(|(path, n)| format!("{path} {n}")).collect();
-        push_line(out, &format!("  less: {}", rare.join(", ")), None);
+        push_paragraph(out, "  ", &format!("less: {}", rare.join(", ")), None);
     }
 }
 
@@ -176,7 +178,7 @@ pub fn push_probed(wakeups: &Wakeups, out: &mut String) {
         return;
     };
     let share = |n: u64| short_percent(n as f64 / probed.selections.max(1) as f64);
-    let mut facts = vec![format!("{} choices", short_count(probed.selections))];
+    let mut facts = vec![short_counted(probed.selections, "choice")];
     if let Known::Value(check) = wakeups.probe_check {
         let agree = check.prev_equal.min(check.chosen_equal);
         match check.checked.saturating_sub(agree) {

@@ -164,7 +164,7 @@ fn losses_are_warned_of_and_not_an_error() {
 #[test]
 fn the_command_line_is_checked() {
     let trace = fixture("trace-dat/v7.dat").display().to_string();
-    let wrong: [(&[&str], &str); 11] = [
+    let wrong: [(&[&str], &str); 25] = [
         (&["--work", "wakelab"], "marker:PREFIX"),
         (&["--work", "total:none"], "total:N"),
         (&["--work", "event:a:b:c"], "event:SYSTEM:NAME"),
@@ -176,6 +176,24 @@ fn the_command_line_is_checked() {
         (&["--kernel-model", "new"], "6.12"),
         (&["--color", "red"], "possible values"),
         (&["--colour"], "--color"),
+        // What no trace could make right, whoever finds it.
+        (&["--work", "total:0"], "of no unit nothing can be said"),
+        (&["--work", "task:"], "task:NAME"),
+        (&["--task="], "nginx*"),
+        (&["--task", " "], "nginx*"),
+        (&["--explain", "nosuch"], "there is no such word"),
+        (&["--explain", ""], "there is no such word"),
+        (
+            &["--explain", "nosuch:local"],
+            "no kind of word called `nosuch`; kinds are verdict, path, ",
+        ),
+        (&["--explain", "path:wide"], "no word of kind path"),
+        (&["--section", "nosuch"], "ledger, waits"),
+        (&["--topology", "llc=0-x"], "`0-x`"),
+        (&["--topology", "llc=0-99999999"], "99999999"),
+        (&["--topology", "/"], "say `live`"),
+        (&["--from", "5.0", "--to", "3.0"], "not before --to"),
+        (&["--from", "-1ms", "--to", "-2s"], "not before --to"),
     ];
     for (args, part) in wrong {
         let message = bad(
@@ -185,16 +203,17 @@ fn the_command_line_is_checked() {
         assert!(message.contains(part), "{part} in {message}");
     }
     bad(2, ["analyze"]);
-    let missed: [(&[&str], &str); 4] = [
+    let missed: [(&[&str], &str); 5] = [
         (
             &["--from", "marker:nowhere"],
             "no marker begins with `nowhere`",
         ),
-        (&["--from", "1000s"], "window is empty"),
         (
-            &["--topology", "llc=0-x"],
-            "the topology cannot be used: `0-x`",
+            &["--from", "1000s"],
+            "window is empty: it would begin 1000 s and end ",
         ),
+        (&["--topology", "absent.txt"], "no such file, nor `live`"),
+        (&["--cpu", "9999"], "none of these is in the trace"),
         (&["--instance", "nowhere"], "nowhere"),
     ];
     for (args, part) in missed {
@@ -263,4 +282,144 @@ fn units_that_are_not_there_are_refused() {
     let why = report["throughput"]["unknown"].as_str();
     assert!(why.is_some_and(|why| why.contains("no two readings")));
     assert_eq!(report["fitness"]["throughput"]["fit"], "no");
+}
+
+/// `/sys` by whatever name is the machine that this runs on; a copy of it is another's.
+#[cfg(unix)]
+#[test]
+fn the_running_machine_is_no_copy_of_another() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let link = folder.path().join("machine");
+    std::os::unix::fs::symlink("/sys/devices/system/cpu", &link).expect("a link");
+    if !link.join("online").exists() {
+        eprintln!("skipped: no sysfs here");
+        return;
+    }
+    let trace = fixture("trace-dat/v7.dat").display().to_string();
+    let link = link.display().to_string();
+    for name in ["/", "/sys", "/sys/devices/system/cpu", &link] {
+        for command in [&["analyze", &trace][..], &["info", &trace], &["topology"]] {
+            let args = command.iter().copied().chain(["--topology", name]);
+            assert!(bad(2, args).contains("say `live`"), "{name}");
+        }
+        assert!(bad(2, ["topology", name]).contains("is the machine this runs on"));
+    }
+    let copy = fixture("topology/sysfs").display().to_string();
+    super::good(["analyze", "-q", "--topology", &copy, &trace]);
+}
+
+/// What a user types, and names of files, are shown without anything that changes the text around them.
+#[test]
+fn nothing_that_was_typed_is_echoed_raw() {
+    const HOSTILE: &str = "a\u{1b}[31m\rb\nc\u{202e}d\u{9b}e";
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = fixture("lab/pair-xllc/trace.dat").display().to_string();
+    let named = folder.path().join(HOSTILE);
+    fs::copy(&trace, &named).expect("a copy");
+    let absent = folder.path().join(format!("{HOSTILE}/absent"));
+    let topology = folder.path().join(format!("{HOSTILE}.txt"));
+    let [_, _, listing] = super::lab("pair-xllc");
+    fs::copy(listing, &topology).expect("a copy");
+    let [named, absent, topology] = [named, absent, topology].map(|p| p.display().to_string());
+    let with = |option: &str| format!("{option}{HOSTILE}");
+    let args: Vec<Vec<String>> = [
+        &["analyze", &absent][..],
+        &["analyze", &named, "--topology", &topology, "--all"],
+        &["analyze", &named, "--topology", &absent],
+        &[
+            "analyze",
+            &named,
+            "--explain",
+            "lost",
+            "--topology",
+            &topology,
+        ],
+        &["analyze", &trace, "--explain", HOSTILE],
+        &["analyze", &trace, "--explain", &with("path:")],
+        &["analyze", &trace, "--explain", &with("x:")],
+        &["analyze", &trace, "--section", HOSTILE],
+        &["analyze", &trace, "--task", HOSTILE],
+        &["analyze", &trace, "--cpu", HOSTILE],
+        &["analyze", &trace, "--settle", HOSTILE],
+        &["analyze", &trace, "--top", HOSTILE],
+        &["analyze", &trace, "--kernel-model", HOSTILE],
+        &["analyze", &trace, "--instance", HOSTILE],
+        &["analyze", &trace, "--from", &with("marker:")],
+        &["analyze", &trace, "--topology", &with("llc=0-")],
+        &["analyze", &trace, "--work", &with("marker:")],
+        &["analyze", &trace, "--work", &with("marker:wakelab")],
+        &["analyze", &trace, "--work", &with("task:")],
+        &["analyze", &trace, "--work", &with("task:*")],
+        &["analyze", &trace, "--work", &with("event:")],
+        &[
+            "analyze",
+            &trace,
+            "--work",
+            &with("event:sched_switch:next_comm="),
+        ],
+        &[
+            "analyze",
+            &trace,
+            "--work",
+            &with("event:sched_switch:prev_pid="),
+        ],
+        &["analyze", &trace, "--work", &with("nosuch:")],
+        &["analyze", &trace, "-o", &absent],
+        &["analyze", &trace, &with("--")],
+        &["analyze", &trace, &named],
+        &["info", &named],
+        &["info", &absent],
+        &["topology", &topology],
+        &["topology", &absent],
+        &["record", "--events", HOSTILE, "true"],
+        &["record", &with("--")],
+        &[HOSTILE],
+    ]
+    .map(|args| args.iter().map(|arg| (*arg).to_owned()).collect())
+    .to_vec();
+    for args in args {
+        for more in [&[][..], &["--json"]] {
+            let command = args[0].as_str();
+            if !more.is_empty() && !["analyze", "info"].contains(&command) {
+                continue;
+            }
+            let output = ttwu(args.iter().map(String::as_str).chain(more.iter().copied()));
+            for text in [text(&output.stdout), text(&output.stderr)] {
+                let raw = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+                assert!(!text.contains(raw), "{args:?} {more:?}: {text:?}");
+                assert!(!text.contains("b\nc"), "{args:?} {more:?}: {text}");
+            }
+        }
+    }
+    // The unit of which a report is.
+    let comm = "\u{1b}[31mx\r\ny\u{202e}zab";
+    let bytes = comm.as_bytes().try_into().expect("15 bytes");
+    let trace = super::renamed(bytes, folder.path()).display().to_string();
+    let work = format!("event:sched_switch:next_comm={comm}");
+    let shown = super::good(["analyze", "-q", "--all", "--work", &work, &trace]);
+    super::assert_narrow(&shown);
+    assert!(
+        shown.contains("(event sched_switch") && shown.contains("next_comm=\\u{1b}[31m"),
+        "{shown}"
+    );
+    let report = super::json(&["--work", &work, &trace]);
+    let unit = report["throughput"]["unit"].as_str();
+    assert!(unit.is_some_and(|unit| unit.ends_with(comm)), "{report}");
+}
+
+/// Markers and events that are not there: what was typed is told as it was typed, and no more is promised than there is.
+#[test]
+fn messages_tell_what_is_there() {
+    let stack = fixture("lab/pair-xllc/trace.dat").display().to_string();
+    let message = bad(1, ["analyze", "--work", "event:irq:nosuch:a=b", &stack]);
+    assert!(
+        message.contains("--work event:irq:nosuch:a=b:"),
+        "{message}"
+    );
+    let message = bad(1, ["analyze", "--work", "marker:nowhere", &stack]);
+    assert!(
+        message.contains("34 markers are `") && message.contains(" others"),
+        "{message}"
+    );
+    assert!(!message.contains('…'), "{message}");
 }

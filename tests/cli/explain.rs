@@ -11,14 +11,14 @@ use ttwu::report::glossary;
 
 use super::{assert_narrow, bad, fixture, good, lab, lab_json};
 
-fn explained(name: &str, word: &str, more: &[&str]) -> String {
+pub fn explained(name: &str, word: &str, more: &[&str]) -> String {
     let trace = lab(name);
     let args = ["analyze", "-q", "--explain", word].into_iter();
     let args = args.chain(more.iter().copied());
     good(args.chain(trace.iter().map(String::as_str)))
 }
 
-fn as_json(name: &str, word: &str, more: &[&str]) -> Value {
+pub fn as_json(name: &str, word: &str, more: &[&str]) -> Value {
     let more: Vec<&str> = more.iter().copied().chain(["--json"]).collect();
     serde_json::from_str(&explained(name, word, &more)).expect("valid JSON")
 }
@@ -31,7 +31,7 @@ fn words() -> Vec<(Kind, &'static str, String)> {
     named.collect()
 }
 
-fn squeezed(text: &str) -> String {
+pub fn squeezed(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -61,7 +61,10 @@ fn explanations_fit_their_schema() {
             .collect();
         assert!(errors.is_empty(), "{of}: {}", errors.join("\n"));
     };
-    for word in ["unknown", "local", "transit", "running", "idle", "1:N"] {
+    for word in [
+        "unknown", "local", "transit", "running", "idle", "1:N", "gain", "bounces", "withheld",
+        "spread",
+    ] {
         valid(&as_json("udp-queue", word, &[]), word);
     }
     valid(&as_json("stack", "prev", &["--affinity", "any"]), "any");
@@ -235,7 +238,7 @@ fn a_word_that_is_none_is_refused_with_those_there_are() {
     let trace = lab("stack");
     let trace = trace.iter().map(String::as_str);
     let error = bad(
-        1,
+        2,
         ["analyze", "--explain", "staked-prev"]
             .into_iter()
             .chain(trace),
@@ -260,4 +263,54 @@ fn what_does_not_occur_is_said() {
     };
     assert!(explain("recorder").contains("In this trace: none of"));
     assert!(explain("preempted").contains("sched_switch"));
+}
+
+/// The upper end of a count of which nothing before the trace is known, halved or added to, is no number.
+#[test]
+fn open_ends_are_not_printed_as_numbers() {
+    /// More flips than a task makes in two seconds.
+    const MANY: u64 = 1 << 20;
+    let mut open = 0;
+    for name in super::LAB {
+        for word in ["decision:affine", "decision:warming-up", "kernel"] {
+            let found = as_json(name, word, &[]);
+            let examples = found["senses"][0]["rows"]["examples"].as_array();
+            for row in examples.into_iter().flatten().map(|e| &e["row"]) {
+                for of in ["waker", "wakee"] {
+                    assert!(row[format!("{of}_least")].is_u64(), "{name} {word}: {row}");
+                    match row.get(format!("{of}_most")) {
+                        Some(most) => assert!(most.as_u64() < Some(MANY), "{name} {word}: {row}"),
+                        None => open += 1,
+                    }
+                }
+            }
+            let text = squeezed(&explained(name, word, &[]));
+            for flips in text.split("flips of the waker").skip(1) {
+                let flips = flips.split(':').next().unwrap_or_default();
+                let numbers = flips.split(|c: char| !c.is_ascii_digit());
+                let mut numbers = numbers.filter_map(|n| n.parse::<u64>().ok());
+                assert!(numbers.all(|n| n < MANY), "{name} {word}: {flips}");
+            }
+        }
+        let report = lab_json(name, &[]);
+        let tasks = report["flips"]["tasks"].as_array();
+        for task in tasks.into_iter().flatten() {
+            let least = &task["flips"][0];
+            let numbers = least.is_u64() && task["flips"][1].as_u64() < Some(MANY);
+            let why = task["flips"]["unknown"].as_str();
+            assert!(numbers || why.is_some(), "{name}: {task}");
+            open += u64::from(why.is_some_and(|why| why.contains(" or more: ")));
+        }
+    }
+    assert!(open > 5, "{open}");
+    assert!(explained("udp-queue", "decision:warming-up", &[]).contains("or more"));
+}
+
+/// A flush of the whole TLB has no number of pages: the kernel's -1 is none.
+#[test]
+fn a_whole_flush_is_not_minus_one_page() {
+    let path = fixture("recorded/trace.dat").display().to_string();
+    let text = good(["analyze", "-q", "--explain", "tlb-wait", &path]);
+    assert!(squeezed(&text).contains("the whole TLB"), "{text}");
+    assert!(!text.contains("-1 pages"), "{text}");
 }

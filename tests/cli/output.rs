@@ -70,7 +70,12 @@ fn output_files_appear_whole() {
         assert!(stderr.contains(part), "{stderr}");
     };
     failure(folder.path(), "is a folder; name a file in it");
-    failure(&folder.path().join("absent/report"), "cannot write");
+    let absent = folder.path().join("absent/report");
+    failure(
+        &absent,
+        &format!("cannot write {}: No such file", absent.display()),
+    );
+    assert!(!text(&run(&absent).stderr).contains(".ttwu-"));
 }
 
 #[test]

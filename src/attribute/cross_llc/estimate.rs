@@ -6,6 +6,7 @@ use super::super::trimmed::{Difference, LEAST, Trimmed};
 use super::counts::Count;
 use super::samples::{Group, Side, comparable};
 use super::sides::{CPI_ONE, Cost};
+use crate::wording::{agree, many};
 
 /// The comparison of one pair or task.
 #[derive(Debug, Clone)]
@@ -126,7 +127,8 @@ pub fn totals(total: Resampled, crossing: f64, staying: f64) -> [Known<Estimate>
     if low <= 0.0 && high >= 0.0 {
         let [low, high] = per_wakeup.ci95.map(|ns| ns / 1000.0);
         let reason = format!(
-            "not measurable here: {crossing:.0} wakeups that cross and {staying:.0} that do not differ by {low:.1} to {high:.1} µs a wakeup, which may be nothing"
+            "not measurable here: {} that cross and {staying:.0} that do not differ by {low:.1} to {high:.1} µs a wakeup, which may be nothing",
+            many(crossing.round() as u64, "wakeup")
         );
         return [Known::unknown(reason.clone()), Known::unknown(reason)];
     }
@@ -138,11 +140,16 @@ pub fn too_few(count: &Count, what: &str) -> String {
     match (count.all_crossing, count.staying) {
         (0, _) => format!("not measurable here: no wakeup of the {what} crosses"),
         (all, 0) if count.crossing > 0 => format!(
-            "not measurable here: {all} wakeups of the {what} cross and none that could be measured does not: there is no other side, and only a comparison of two runs can show what crossing costs"
+            "not measurable here: {} of the {what} {} and none that could be measured does not: there is no other side, and only a comparison of two runs can show what crossing costs",
+            many(all, "wakeup"),
+            agree(all, "crosses", "cross")
         ),
         _ => format!(
-            "not measurable here: {} wakeups that cross and {} that do not could be measured, and each side needs {LEAST_SAMPLES}",
-            count.crossing, count.staying
+            "not measurable here: {} that {} and {} that {} not could be measured, and each side needs {LEAST_SAMPLES}",
+            many(count.crossing, "wakeup"),
+            agree(count.crossing, "crosses", "cross"),
+            count.staying,
+            agree(count.staying, "does", "do")
         ),
     }
 }

@@ -53,6 +53,7 @@ pub fn rules(facts: &Facts, sense: Sense) -> Vec<String> {
         Kind::Role => role(),
         Kind::Better => better(),
         Kind::Reading => reading(facts),
+        Kind::Label => super::labels::rules(facts, sense.word),
     }
 }
 
@@ -65,7 +66,7 @@ fn version(facts: &Facts) -> (u32, u32) {
     facts.config.model.version
 }
 
-fn verdict(facts: &Facts, word: &str) -> Vec<String> {
+pub(super) fn verdict(facts: &Facts, word: &str) -> Vec<String> {
     let settle = facts.config.settle_ns as f64 / 1_000.0;
     let missed = [
         "stacked-prev",
@@ -127,7 +128,7 @@ fn choice(facts: &Facts) -> String {
     )
 }
 
-fn reading_rule() -> &'static str {
+pub(super) fn reading_rule() -> &'static str {
     "Where the trace does not tell which CPUs a task may run on, `seen` allows only those on which it was seen, and `any` all."
 }
 
@@ -203,7 +204,7 @@ fn waker(word: &str) -> Vec<String> {
     sentences.into_iter().flatten().collect()
 }
 
-fn distance(facts: &Facts) -> Vec<String> {
+pub(super) fn distance(facts: &Facts) -> Vec<String> {
     vec![format!(
         "The smallest thing that the two CPUs share, by the topology from: {}. A wakeup has three distances: waker to chosen \
          CPU, previous to chosen CPU, waker to previous CPU.",
@@ -211,7 +212,7 @@ fn distance(facts: &Facts) -> Vec<String> {
     )]
 }
 
-fn ledger(facts: &Facts, word: &str) -> Vec<String> {
+pub(super) fn ledger(facts: &Facts, word: &str) -> Vec<String> {
     let matched = word.starts_with("waiting");
     let sentences = [
         Some("Every nanosecond of every CPU is in exactly one row: the first that holds, in the order of `ttwu analyze --help`.".to_owned()),
@@ -241,7 +242,7 @@ fn category() -> Vec<String> {
     ]
 }
 
-fn cause(facts: &Facts) -> Vec<String> {
+pub(super) fn cause(facts: &Facts) -> Vec<String> {
     let recorded = match facts.recorded("sched_migrate_task").is_some() {
         true => {
             "sched_migrate_task says who moved a task; in which context that happened says why."
@@ -321,7 +322,7 @@ fn policy(facts: &Facts, word: &str) -> Vec<String> {
     told.chain([factor, own]).collect()
 }
 
-fn decision(facts: &Facts) -> Vec<String> {
+pub(super) fn decision(facts: &Facts) -> Vec<String> {
     let probes = match facts.recorded("sel").unwrap_or(0) {
         0 => {
             "The trace holds none of the kernel's own counts: history before its start is not known, so that counts are intervals."

@@ -3,7 +3,9 @@
 
 mod choose;
 mod events;
+mod figures;
 mod how;
+mod labels;
 mod places;
 mod senses;
 
@@ -13,13 +15,15 @@ use serde::Serialize;
 
 pub use self::choose::{Row, Value};
 pub use self::events::EventLine;
+pub use self::figures::{Figure, Unit};
 pub use self::how::Settings;
 pub use self::senses::{Kind, NoWord, Sense, find};
 
 use self::places::Place;
-use super::answer::{Known, Readings};
+use super::answer::{Answer, Known, Readings};
+use super::flips::is_bound;
 use super::scope::{Facts, Scope};
-use super::{AnswerError, Selection};
+use super::{AnswerError, Selection, answer_within};
 use crate::pipeline::{Moment, Prepared, Watch};
 use crate::replay::Counts;
 use crate::tables::{Table, TableSet, Tables};
@@ -41,6 +45,8 @@ pub struct SenseFacts {
     pub word: &'static str,
     /// By which rules it is given, each a full sentence.
     pub how: Vec<String>,
+    /// The numbers of the report behind it.
+    pub figures: Vec<Figure>,
     pub rows: Known<RowsFacts>,
 }
 
@@ -76,16 +82,29 @@ pub struct IdleCpu {
     /// From the CPU that was chosen.
     pub distance: &'static str,
     pub for_ns: i64,
+    /// It ran nothing as the trace began: nobody knows for how long before.
+    #[serde(skip)]
+    pub from_start: bool,
 }
 
 /// The tables in which the rows of some words are.
 pub fn tables(senses: &[Sense]) -> TableSet {
-    let places = senses.iter().filter_map(|sense| Place::of(*sense));
-    let mut tables: Vec<Table> = places.map(|place| place.table).collect();
+    let places = senses.iter().map(|sense| match Place::of(*sense) {
+        Some(place) => vec![place.table],
+        None => reports(),
+    });
+    let mut tables: Vec<Table> = places.flatten().collect();
     tables.push(Table::Tasks);
     tables.sort_unstable();
     tables.dedup();
     TableSet::full(&tables)
+}
+
+/// The tables of a whole report, which tells what has such a word.
+fn reports() -> Vec<Table> {
+    let report = TableSet::analysis();
+    let tables = Table::ALL.iter().copied();
+    tables.filter(|table| report.contains(*table)).collect()
 }
 
 /// Explains words by the rows of a replayed trace; events are still to be read ([`Explanation::watches`]).
@@ -100,19 +119,34 @@ pub fn explain(
     senses: &[Sense],
 ) -> Result<Explanation, AnswerError> {
     let scope = Scope::new(Facts::new(prepared, counts), tables, selection)?;
-    Ok(explain_within(&scope, senses)?)
+    let reported = senses.iter().any(|sense| Place::of(*sense).is_none());
+    let answer = match reported {
+        true => Some(answer_within(&scope, selection)?),
+        false => None,
+    };
+    Ok(explain_within(&scope, answer.as_ref(), senses)?)
 }
 
-fn explain_within(scope: &Scope, senses: &[Sense]) -> PolarsResult<Explanation> {
+fn explain_within(
+    scope: &Scope,
+    answer: Option<&Answer>,
+    senses: &[Sense],
+) -> PolarsResult<Explanation> {
     let names = names(scope)?;
     let facts = senses.iter().map(|sense| {
+        let place = match (Place::of(*sense), answer) {
+            (Some(place), _) => Known::Value(place),
+            (None, Some(answer)) => Place::told(*sense, answer, scope, &names),
+            (None, None) => Known::unknown("nothing was computed"),
+        };
         Ok(SenseFacts {
             kind: sense.kind.key(),
             word: sense.word,
             how: how::rules(&scope.facts, *sense),
-            rows: match Place::of(*sense) {
-                Some(place) => Known::Value(rows(scope, &place, &names)?),
-                None => Known::unknown("no table has a row for each of these"),
+            figures: answer.map_or_else(Vec::new, |answer| figures::figures(answer, *sense)),
+            rows: match place {
+                Known::Value(place) => Known::Value(rows(scope, &place, &names)?),
+                Known::Unknown { unknown } => Known::unknown(unknown),
             },
         })
     });
@@ -147,6 +181,7 @@ fn rows(scope: &Scope, place: &Place, names: &Names) -> PolarsResult<RowsFacts> 
     let examples = chosen.rows.into_iter().map(|mut row| {
         let watch = watch(place.table, &row, names);
         name_tasks(&mut row, names);
+        drop_open_ends(&mut row);
         Example {
             row,
             watch,
@@ -177,6 +212,16 @@ fn name_tasks(row: &mut Row, names: &Names) {
                 name: name.clone(),
                 pid: *pid,
             };
+        }
+    }
+}
+
+/// Leaves out the upper ends of intervals that nothing bounds: they would look like numbers.
+fn drop_open_ends(row: &mut Row) {
+    for column in ["waker_most", "wakee_most"] {
+        let most = number(row, column).map(|most| u32::try_from(most).unwrap_or(u32::MAX));
+        if most.is_some_and(|most| !is_bound(most)) {
+            row.remove(column);
         }
     }
 }
@@ -223,6 +268,12 @@ fn watch(table: Table, row: &Row, names: &Names) -> Watch {
         },
         Table::Slices => Watch {
             pid: pid("task"),
+            ..watch
+        },
+        // What is said of a task is said of the whole window.
+        Table::Tasks => Watch {
+            from_ns: i64::MIN,
+            to_ns: i64::MIN,
             ..watch
         },
         Table::Migrations => Watch {
@@ -305,15 +356,20 @@ fn idle(prepared: &Prepared, watch: &Watch, moment: &Moment) -> Vec<IdleCpu> {
     let mut idle: Vec<_> = others
         .map(|(cpu, since)| {
             let distance = topology.distance(*near, *cpu);
-            (distance, std::cmp::Reverse(at.saturating_sub(*since)), *cpu)
+            let from_start = *since <= prepared.config.start_ns;
+            let for_ns = std::cmp::Reverse(at.saturating_sub(*since));
+            (distance, for_ns, *cpu, from_start)
         })
         .collect();
     idle.sort_unstable();
     let idle = idle.into_iter().take(IDLE);
-    idle.map(|(distance, std::cmp::Reverse(for_ns), cpu)| IdleCpu {
-        cpu,
-        distance: distance.as_str(),
-        for_ns,
-    })
+    idle.map(
+        |(distance, std::cmp::Reverse(for_ns), cpu, from_start)| IdleCpu {
+            cpu,
+            distance: distance.as_str(),
+            for_ns,
+            from_start,
+        },
+    )
     .collect()
 }

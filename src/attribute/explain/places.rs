@@ -1,10 +1,17 @@
 //! Where the rows of a word are: which table, which of its rows, and what makes one of them large.
 
+use std::sync::Arc;
+
 use polars::prelude::*;
 
+use super::Names;
 use super::senses::{KERNEL, Kind, Sense};
-use crate::replay::words::{Decision, Verdict};
+use crate::attribute::answer::{Answer, Known};
+use crate::attribute::scope::{Scope, is_member, members};
+use crate::replay::units::Work;
+use crate::replay::words::{Decision, Reading, Verdict};
 use crate::tables::Table;
+use crate::topology::Distance;
 
 /// The rows of a word.
 pub struct Place {
@@ -73,9 +80,140 @@ impl Place {
             Kind::Policy => Self::of_policy(sense.word),
             Kind::Decision => Self::new(Table::Flips, is(KERNEL))
                 .noting("counted wakeups, by what the recorded kernel's policy decides"),
-            Kind::Role | Kind::Better | Kind::Reading => return None,
+            Kind::Role | Kind::Better | Kind::Reading | Kind::Label => return None,
         };
         Some(place)
+    }
+
+    /// Where the rows of a word are of which the answer tells what has it; why there are none, in the user's terms.
+    pub fn told(sense: Sense, answer: &Answer, scope: &Scope, names: &Names) -> Known<Self> {
+        match sense.kind {
+            Kind::Role => Self::of_role(sense.word, answer, names),
+            Kind::Better => Known::Value(Self::of_pairs(sense.word, answer, names)),
+            Kind::Reading => Self::of_reading(scope),
+            _ => Self::of_label(sense.word, answer, scope),
+        }
+    }
+
+    fn of_label(word: &str, answer: &Answer, scope: &Scope) -> Known<Self> {
+        let crosses = |column: &str| {
+            let is = |distance: Distance| col(column).eq(lit(distance as u8));
+            is(Distance::Node).or(is(Distance::Remote))
+        };
+        let stacked = |column: &str| {
+            let is = |verdict: Verdict| col(column).eq(lit(verdict.code()));
+            is(Verdict::StackedPrev).or(is(Verdict::StackedPull))
+        };
+        Known::Value(match word {
+            "waiting" | "lost" | "lost CPU capacity" => Self::of_ledger("waiting"),
+            "withheld" => Self {
+                // Tasks have no stamp: what is said of one is said of the whole window.
+                stamp: lit(scope.facts.config.window.from_ns),
+                size: Some(col("withheld_ns")),
+                ..Self::new(Table::Tasks, col("withheld").gt(lit(0)))
+            }
+            .noting("tasks of which some time was withheld"),
+            "withdrawn" => Self::of_ledger("unknown"),
+            "cold cache" => Self::new(Table::Wakeups, crosses("prev_chosen"))
+                .noting("wakeups whose previous and chosen CPU have different LLCs"),
+            "transfer" => {
+                let within = crosses("prev_chosen").not();
+                Self::new(Table::Wakeups, crosses("waker_chosen").and(within))
+                    .noting("wakeups from another LLC to the wakee's own")
+            }
+            "xLLC" => Self::new(Table::Wakeups, crosses("waker_chosen"))
+                .noting("wakeups whose waker and chosen CPU have different LLCs"),
+            "bounces" => Self::of_bounces(answer),
+            "unit" => match scope.facts.config.work {
+                Some(Work::Marker(_) | Work::Event(_)) => {
+                    Self::new(Table::Units, lit(true)).noting("marks of units")
+                }
+                Some(_) => {
+                    return Known::unknown("nothing in the trace marks a unit of this kind");
+                }
+                None => {
+                    return Known::unknown("no unit of work is named; name one with --work");
+                }
+            },
+            "gain at most" | "mostly" => {
+                return Known::unknown(
+                    "it is said of a whole part of the critical path; --explain transit, wait or running shows what is in one",
+                );
+            }
+            "moved" => Self::new(Table::Migrations, lit(true)),
+            "stacked" => Self {
+                any: stacked("verdict_any"),
+                ..Self::new(Table::Waits, stacked("verdict_seen"))
+            }
+            .noting("waits after such wakeups"),
+            _ => Self::new(Table::Flips, col(KERNEL).gt(lit(Decision::Affine.code())))
+                .noting("counted wakeups that are open"),
+        })
+    }
+
+    fn of_bounces(answer: &Answer) -> Self {
+        let worst = answer.flips.bounces.value().map(|of| of.worst.as_slice());
+        let bounces = worst.unwrap_or_default().iter();
+        let out = bounces.flat_map(|task| task.examples.iter().map(|bounce| bounce.out_ns));
+        Self::new(Table::Migrations, among(col("ts_ns"), out))
+            .noting("the moves away of the bounces that --json names as examples")
+    }
+
+    /// Waits of which the two readings say different things.
+    fn of_reading(scope: &Scope) -> Known<Self> {
+        let asked = &scope.facts.config.readings;
+        if let [one] = asked.as_slice() {
+            let one: &Reading = one;
+            return Known::unknown(format!(
+                "only the reading `{}` is computed; --affinity both shows where the two differ",
+                one.as_str()
+            ));
+        }
+        let differs = |seen: &str, any: &str| col(seen).neq(col(any));
+        let filter =
+            differs("verdict_seen", "verdict_any").or(differs("lost_seen_ns", "lost_any_ns"));
+        Known::Value(
+            Self::new(Table::Waits, filter).noting("waits of which the two readings differ"),
+        )
+    }
+
+    fn of_role(word: &str, answer: &Answer, names: &Names) -> Known<Self> {
+        let roles = match &answer.flips.decisions {
+            Known::Value(flips) => &flips.roles,
+            Known::Unknown { unknown } => return Known::unknown(unknown.clone()),
+        };
+        let of = |facts: &[crate::attribute::answer::RoleFacts]| {
+            let tasks = facts.iter().flat_map(|of| numbers(names, &of.name, of.pid));
+            members(&tasks.collect::<Vec<u32>>())
+        };
+        Known::Value(match word {
+            "1:N" => Self::new(Table::Wakeups, is_member("waker", of(&roles.one_to_n)))
+                .noting("wakeups by tasks of this role"),
+            "N:1" => Self::new(Table::Wakeups, is_member("wakee", of(&roles.n_to_one)))
+                .noting("wakeups of tasks of this role"),
+            _ => {
+                let pairs = roles.ping_pong.iter().map(|pair| {
+                    let one = of_task(names, &pair.name, pair.pid);
+                    let other = of_task(names, &pair.other_name, pair.other_pid);
+                    woken(&one, &other).or(woken(&other, &one))
+                });
+                Self::new(Table::Wakeups, any_of(pairs))
+                    .noting("wakeups of one such task by the other")
+            }
+        })
+    }
+
+    fn of_pairs(word: &str, answer: &Answer, names: &Names) -> Self {
+        let pairs = answer
+            .pairs
+            .iter()
+            .filter(|pair| pair.stack_or_spread == word);
+        let pairs = pairs.map(|pair| {
+            let waker = of_task(names, &pair.waker, pair.waker_pid);
+            woken(&waker, &of_task(names, &pair.wakee, pair.wakee_pid))
+        });
+        Self::new(Table::Wakeups, any_of(pairs))
+            .noting("wakeups of the worst pairs of which this is said")
     }
 
     fn of_ledger(word: &str) -> Self {
@@ -151,4 +289,29 @@ impl Place {
         }
         .noting("waits for a CPU that ran nothing")
     }
+}
+
+/// The numbers of the tasks of a name and pid: several if the pid was used again.
+fn numbers<'a>(names: &'a Names, name: &'a str, pid: i32) -> impl Iterator<Item = u32> + 'a {
+    let named = names
+        .iter()
+        .filter(move |(_, (of, its))| of == name && *its == pid);
+    named.filter_map(|(task, _)| u32::try_from(*task).ok())
+}
+
+fn of_task(names: &Names, name: &str, pid: i32) -> Arc<[bool]> {
+    members(&numbers(names, name, pid).collect::<Vec<u32>>())
+}
+
+fn woken(waker: &Arc<[bool]>, wakee: &Arc<[bool]>) -> Expr {
+    is_member("waker", waker.clone()).and(is_member("wakee", wakee.clone()))
+}
+
+fn any_of(of: impl Iterator<Item = Expr>) -> Expr {
+    of.reduce(Expr::or).unwrap_or_else(|| lit(false))
+}
+
+/// Whether a stamp is one of a few.
+fn among(stamp: Expr, of: impl Iterator<Item = i64>) -> Expr {
+    any_of(of.map(|ns| stamp.clone().eq(lit(ns))))
 }

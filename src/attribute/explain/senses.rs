@@ -24,6 +24,7 @@ pub enum Kind {
     Role,
     Better,
     Reading,
+    Label,
 }
 
 /// A word in one of its meanings.
@@ -34,7 +35,7 @@ pub struct Sense {
 }
 
 impl Kind {
-    pub const ALL: [Kind; 15] = [
+    pub const ALL: [Kind; 16] = [
         Kind::Verdict,
         Kind::Path,
         Kind::Class,
@@ -50,6 +51,7 @@ impl Kind {
         Kind::Role,
         Kind::Better,
         Kind::Reading,
+        Kind::Label,
     ];
 
     /// What is typed before a word to mean this kind alone, as in `path:local`.
@@ -70,6 +72,7 @@ impl Kind {
             Kind::Role => "role",
             Kind::Better => "better",
             Kind::Reading => "reading",
+            Kind::Label => "label",
         }
     }
 
@@ -98,6 +101,7 @@ impl Kind {
             Kind::Role => ROLES.to_vec(),
             Kind::Better => BETTER.to_vec(),
             Kind::Reading => of(Reading::ALL, Reading::as_str),
+            Kind::Label => LABELS.to_vec(),
         }
     }
 
@@ -114,12 +118,49 @@ pub const KERNEL: &str = "kernel";
 const ROLES: [&str; 3] = ["1:N", "N:1", "ping-pong"];
 const BETTER: [&str; 3] = ["spread", "stack", "undecided"];
 
-/// A text that is no word, with words that are like it.
+/// Words of the report that stand in no enumeration: rows and columns of its tables, and what its sentences count.
+const LABELS: [&str; 15] = [
+    "waiting",
+    "lost",
+    "lost CPU capacity",
+    "withheld",
+    "withdrawn",
+    "cold cache",
+    "transfer",
+    "bounces",
+    "unit",
+    "gain at most",
+    "mostly",
+    "moved",
+    "xLLC",
+    "stacked",
+    "open",
+];
+
+/// Other forms of some of these.
+const ALIASES: [(&str, &str); 8] = [
+    ("lost-capacity", "lost CPU capacity"),
+    ("bounce", "bounces"),
+    ("units", "unit"),
+    ("gain", "gain at most"),
+    ("move", "moved"),
+    ("moves", "moved"),
+    ("migrations", "moved"),
+    ("across-LLCs", "xLLC"),
+];
+
+/// A text that is no word, with what there is instead.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("--explain {}: there is no such word{}; words are:{}", ttwu_parsers::event::escape(.asked.as_bytes()), like(.near), all())]
-pub struct NoWord {
-    pub asked: String,
-    pub near: Vec<&'static str>,
+pub enum NoWord {
+    #[error("there is no such word{}; words are:{}", like(.near), all())]
+    Word { near: Vec<&'static str> },
+    #[error("no word of kind {} is so called{}; its words are {}", .kind.key(), like(.near), .kind.words().join(", "))]
+    OfKind { kind: Kind, near: Vec<&'static str> },
+    #[error("there is no kind of word called `{}`{}; kinds are {}", ttwu_parsers::event::escape(.kind.as_bytes()), like(.near), Kind::ALL.map(Kind::key).join(", "))]
+    Kind {
+        kind: String,
+        near: Vec<&'static str>,
+    },
 }
 
 fn like(near: &[&str]) -> String {
@@ -137,12 +178,21 @@ fn all() -> String {
     kinds.concat()
 }
 
-/// The meanings of a text: a word, or `KIND:WORD`.
+/// The meanings of a text: a word, `KIND:WORD`, or all words of a kind.
 ///
 /// # Errors
 /// A text that is neither, with what is like it.
 pub fn find(text: &str) -> Result<Vec<Sense>, NoWord> {
-    let asked = plain(text);
+    let typed = plain(text);
+    let alias = |word: &str| {
+        let mut aliases = ALIASES.iter().filter(|(alias, _)| plain(alias) == word);
+        aliases.next().map(|(_, word)| plain(word))
+    };
+    let asked = match typed.split_once(':') {
+        Some((kind, word)) => alias(word).map(|word| format!("{kind}:{word}")),
+        None => alias(&typed),
+    };
+    let asked = asked.unwrap_or(typed);
     let senses = Kind::ALL.iter().flat_map(|kind| {
         let words = kind.words().into_iter();
         words.map(|word| Sense { kind: *kind, word })
@@ -151,13 +201,32 @@ pub fn find(text: &str) -> Result<Vec<Sense>, NoWord> {
         let word = plain(sense.word);
         word == asked || format!("{}:{word}", sense.kind.key()) == asked
     };
-    let found: Vec<Sense> = senses.filter(meant).collect();
-    match found.is_empty() {
-        true => Err(NoWord {
-            asked: text.to_owned(),
-            near: near(&asked),
-        }),
-        false => Ok(found),
+    let found: Vec<Sense> = senses.clone().filter(meant).collect();
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    // Some columns are headed by what their words are.
+    let of_kind: Vec<Sense> = senses.filter(|sense| sense.kind.key() == asked).collect();
+    match of_kind.is_empty() {
+        true => Err(no_word(&asked)),
+        false => Ok(of_kind),
+    }
+}
+
+/// Says what of a text is not known.
+fn no_word(asked: &str) -> NoWord {
+    let Some((kind, word)) = asked.split_once(':') else {
+        return NoWord::Word { near: near(asked) };
+    };
+    match Kind::ALL.into_iter().find(|of| of.key() == kind) {
+        Some(kind) => NoWord::OfKind {
+            kind,
+            near: near(word),
+        },
+        None => NoWord::Kind {
+            kind: kind.to_owned(),
+            near: near(asked),
+        },
     }
 }
 
@@ -172,7 +241,6 @@ const ALIKE: f64 = 0.75;
 const PROPOSED: usize = 4;
 
 fn near(asked: &str) -> Vec<&'static str> {
-    let asked = asked.rsplit(':').next().unwrap_or(asked);
     let words = Kind::ALL.iter().flat_map(|kind| kind.words());
     let mut alike: Vec<(f64, &'static str)> = words
         .map(|word| (strsim::jaro_winkler(asked, &plain(word)), word))
@@ -203,24 +271,55 @@ mod tests {
         assert_eq!(kinds("Fast-Path"), [Kind::Class]);
         assert_eq!(kinds("waiting-llc core"), [Kind::Ledger]);
         assert_eq!(kinds("1:n"), [Kind::Role]);
+        assert_eq!(kinds("better"), [Kind::Better; 3]);
         assert!(kinds("unknown").len() > 6);
+    }
+
+    #[test]
+    fn words_of_the_report_have_their_other_forms() {
+        for (typed, word) in [
+            ("cold-cache", "cold cache"),
+            ("Gain", "gain at most"),
+            ("label:gain", "gain at most"),
+            ("bounce", "bounces"),
+            ("xllc", "xLLC"),
+        ] {
+            let found: Vec<&str> = find(typed).unwrap().iter().map(|s| s.word).collect();
+            assert_eq!(found, [word], "{typed}");
+        }
+        let known = |(_, word): &(&str, &str)| LABELS.contains(word);
+        assert!(ALIASES.iter().all(known));
     }
 
     #[test]
     fn what_is_no_word_is_told_what_is_like_it() {
         let error = find("staked-prev").unwrap_err();
-        assert_eq!(error.near.first(), Some(&"stacked-prev"));
+        assert!(matches!(&error, NoWord::Word { near } if near.first() == Some(&"stacked-prev")));
         let text = error.to_string();
         assert!(
             text.contains("like it: stacked-prev") && text.contains("halve-new"),
             "{text}"
         );
-        assert!(find("qqq\u{1b}").unwrap_err().near.is_empty());
-        assert!(
-            !find("qqq\u{1b}")
-                .unwrap_err()
-                .to_string()
-                .contains('\u{1b}')
+        assert_eq!(
+            find("qqq\u{1b}").unwrap_err(),
+            NoWord::Word { near: Vec::new() }
         );
+    }
+
+    #[test]
+    fn an_unknown_kind_is_told_apart_from_an_unknown_word() {
+        let text = |typed: &str| find(typed).unwrap_err().to_string();
+        let kind = text("nosuch:local");
+        assert!(
+            kind.contains("no kind of word called `nosuch`") && kind.contains("verdict, path, "),
+            "{kind}"
+        );
+        let word = text("path:locale");
+        assert!(
+            word.starts_with("no word of kind path") && word.contains("like it: local"),
+            "{word}"
+        );
+        assert!(word.contains("queued-ipi") && !word.contains("halve-new"));
+        assert!(!text("a\u{1b}:b").contains('\u{1b}'));
     }
 }

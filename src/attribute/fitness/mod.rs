@@ -11,10 +11,13 @@ use super::answer::{CrossLlc, Fit, Fitness, Flips, Known, Ledger, Throughput, Wa
 use super::ledger::of_reading;
 use super::scope::{Facts, Scope};
 use crate::topology::Distance;
+use crate::wording::{agree, many};
 
 /// Coverage from which on a trace is fit, and below which it is not.
 const ENOUGH: f64 = 0.95;
 const TOO_LITTLE: f64 = 0.5;
+/// A share from which on it prints as all.
+const WHOLE: f64 = 0.9995;
 
 /// What this trace is fit for.
 pub fn fitness(
@@ -80,6 +83,17 @@ pub fn kept_waits(facts: &Facts) -> f64 {
 
 /// What the events allow, as far as they cover the window.
 fn covered(by_events: Judged, coverage: f64) -> Fit {
+    graded(by_events, coverage, |why| {
+        let percent = coverage * 100.0;
+        format!("{why}, but it covers {percent:.1} % only: {LACK}")
+    })
+}
+
+/// What is missing where not everything is covered.
+const LACK: &str = "the rest is before a CPU's first event, amid lost events, or contradictory";
+
+/// What the events allow, and what else is said where they cover too little of the window.
+fn graded(by_events: Judged, coverage: f64, lacking: impl FnOnce(String) -> String) -> Fit {
     let Judged { word, why } = by_events;
     let (word, why, coverage) = match word {
         Word::No => (word, why, 0.0),
@@ -90,10 +104,7 @@ fn covered(by_events: Judged, coverage: f64) -> Fit {
                 true => Word::No,
                 false => Word::Partly,
             };
-            let percent = coverage * 100.0;
-            let lack = "the rest is before a CPU's first event, amid lost events, or contradictory";
-            let why = format!("{why}, but it covers {percent:.1} % only: {lack}");
-            (word, why, coverage)
+            (word, lacking(why), coverage)
         }
     };
     Fit {
@@ -160,8 +171,16 @@ fn flips(on: &Evidence, flips: &Known<Flips>, coverage: f64) -> Fit {
     };
     let mut judged = rules::flips(on);
     let (of, share) = (found.judged, decided * 100.0);
-    judged.why = format!("{}: {share:.1} % of {of} decisions are certain", judged.why);
-    covered(judged, coverage * decided)
+    let decisions = many(of, "decision");
+    judged.why = format!("{}: {share:.1} % of {decisions} are certain", judged.why);
+    // How many are certain is said already.
+    graded(judged, coverage * decided, |why| match coverage < WHOLE {
+        true => format!(
+            "{why}, in {:.1} % of the CPUs' time: {LACK}",
+            coverage * 100.0
+        ),
+        false => format!("{why}; of the others the counts are known to within a range only"),
+    })
 }
 
 fn ipis(on: &Evidence, coverage: f64) -> Fit {
@@ -175,12 +194,16 @@ fn throughput_fit(facts: &Facts, throughput: &Known<Throughput>, coverage: f64) 
     };
     if found.named_throughput {
         let (units, unit) = (found.units, &found.unit);
-        let counted = format!("{units} units of work ({unit}) were counted");
+        let were = agree(units, "was", "were");
+        let counted = format!("{} of work ({unit}) {were} counted", many(units, "unit"));
         return covered(rules::yes(counted), coverage);
     }
     let advice = match markers(facts) {
         0 => "name one with --work task:NAME, event:NAME or total:N".to_owned(),
-        markers => format!("the trace holds {markers} markers: name one with --work marker:PREFIX"),
+        markers => format!(
+            "the trace holds {}: name one with --work marker:PREFIX",
+            many(markers as u64, "marker")
+        ),
     };
     let why = format!("no unit of work was named, so only wakeups per second are known; {advice}");
     covered(rules::partly(why), coverage)

@@ -2,6 +2,7 @@
 //! replay and for `analyze` behind it. `docs/fitness.md` is what these rules say of each kernel era and set of events.
 
 use crate::replay::model::KernelModel;
+use crate::wording::{agree, many};
 
 /// What a judgement rests on.
 pub struct Evidence<'a> {
@@ -355,7 +356,9 @@ pub fn throughput(on: &Evidence) -> Judged {
             partly("the trace holds no markers: without --work only wakeups per second can be told")
         }
         markers => yes(format!(
-            "{markers} markers are recorded, of which units of work could be made"
+            "{} {} recorded, of which units of work could be made",
+            many(markers as u64, "marker"),
+            agree(markers as u64, "is", "are")
         )),
     }
 }

@@ -6,6 +6,7 @@ use polars::prelude::*;
 
 use super::super::answer::{FlipTask, Known};
 use super::super::scope::Scope;
+use super::is_bound;
 use super::tally::{OfTask, Tally};
 
 /// The selected tasks that flip most, then those of which most was decided.
@@ -26,7 +27,9 @@ pub fn tasks(scope: &Scope, tally: &Tally) -> PolarsResult<Vec<FlipTask>> {
             pid: named.pid,
             generation: named.generation,
             flips: match of.span {
-                Some([_, u32::MAX]) => Known::unknown("what it was before the trace is not known"),
+                Some([least, most]) if !is_bound(most) => Known::unknown(format!(
+                    "{least} or more: what it was before the trace is not known"
+                )),
                 Some(span) => Known::Value(span),
                 None => Known::unknown("it woke no other task"),
             },

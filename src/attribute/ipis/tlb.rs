@@ -14,6 +14,7 @@ use crate::attribute::durations::Durations;
 use crate::attribute::scope::{Facts, Scope};
 use crate::attribute::wakeups::{by_distance, by_word, known};
 use crate::replay::words::{FlushReason, IpiKind, IpiRoad};
+use crate::wording::many;
 
 /// The kernel's default of `tlb_single_page_flush_ceiling`, arch/x86/mm/tlb.c, since 3.15.
 const DEFAULT_CEILING: u32 = 33;
@@ -275,7 +276,10 @@ impl Flushes {
             (_, 0) => "csd_function_exit is not recorded (6.5 on): acknowledgements are not seen"
                 .to_owned(),
             (flushes, _) => {
-                format!("not every acknowledgement of the {flushes} flushes that asked was seen")
+                format!(
+                    "not every acknowledgement of the {} that asked was seen",
+                    many(flushes, "flush")
+                )
             }
         }
     }

@@ -147,7 +147,7 @@ fn usage(result: &Outcome) -> String {
         count(result.maxrss_kb),
         counted(result.minflt, "minor fault"),
         count(result.majflt),
-        counted(result.nvcsw, "context switch").replace("switchs", "switches"),
+        counted(result.nvcsw, "context switch"),
         count(result.nivcsw),
     )
 }

@@ -193,7 +193,10 @@ fn push_lost(info: &Info, out: &mut String) {
         format!("CPU {}: {}{gaps}", c.cpu, count(c.lost_events))
     }));
     if lossy.len() > LISTED {
-        parts.push(format!("{} more CPUs", lossy.len() - LISTED));
+        parts.push(format!(
+            "{} more",
+            counted((lossy.len() - LISTED) as u64, "CPU")
+        ));
     }
     if info.lost_unplaced > 0 {
         parts.push(format!("on no known CPU: {}", count(info.lost_unplaced)));
@@ -238,15 +241,8 @@ fn push_events(info: &Info, out: &mut String) {
     if events.len() > LISTED {
         let rest: u64 = events.iter().skip(LISTED).map(|(_, n)| **n).sum();
         let kinds = events.len() - LISTED;
-        push_line(
-            out,
-            &format!(
-                "  and {} of {}",
-                count(rest),
-                counted(kinds as u64, "other kind")
-            ),
-            None,
-        );
+        let kinds = counted(kinds as u64, "other kind");
+        push_paragraph(out, "  ", &format!("and {} of {kinds}", count(rest)), None);
     }
 }
 
