@@ -10,6 +10,7 @@ use super::path::{self, CrossingRuns};
 use super::processes::spread;
 use super::scope::{Scope, is_member, members};
 use super::work::{self, Done};
+use crate::wording::{agree, many};
 
 /// Names that stand for the tasks that do the units.
 const NAMES: usize = 3;
@@ -134,9 +135,13 @@ fn per_thread(done: &Done, named: &Names) -> Known<PerThread> {
     let theirs: u64 = who.iter().map(|(_, units)| units).sum();
     if theirs * 10 < done.units * NEARLY_ALL {
         return Known::unknown(format!(
-            "{} of {} units were marked while their CPUs ran no task",
+            "{} of {} marked while their CPUs ran no task",
             done.units - theirs,
-            done.units
+            format_args!(
+                "{} {}",
+                many(done.units, "unit"),
+                agree(done.units, "was", "were")
+            )
         ));
     }
     let units: Vec<f64> = who.iter().map(|(_, units)| *units as f64).collect();

@@ -120,7 +120,7 @@ pub struct Analyze {
     /// WORD is a verdict, path, class, distance, origin, ledger row, category of the critical path, cause of a migration,
     /// kind of interrupt, policy of flips, role, reading, or a row or column of the report such as lost, moved, gain or
     /// 'cold cache'. KIND:WORD, as in path:local, takes one meaning of several. A word that is none lists them all.
-    #[arg(long, value_name = "WORD", value_parser = values::word)]
+    #[arg(long, value_name = "WORD", value_parser = values::word, conflicts_with_all = ["all", "section"])]
     explain: Option<Senses>,
 
     /// Print JSON (described by docs/report.schema.json)

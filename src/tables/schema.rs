@@ -311,9 +311,9 @@ tables! {
         halved: U8 of Decision = row.halved.map(Decision::code), "Code of what that would decide with half the factor, but at least 1; null as above.";
         doubled: U8 of Decision = row.doubled.map(Decision::code), "Code of what that would decide with twice the factor; null as above.";
         waker_least: U32 = row.waker_flips.lo, "The waker's wakee_flips after it under the kernel's decay, at least.";
-        waker_most: U32 = row.waker_flips.hi, "The same, at most; 4294967295 if anything is possible.";
+        waker_most: U32 = row.waker_flips.hi, "The same, at most; 1048576 (2^20) or more if nothing bounds it.";
         wakee_least: U32 [detail] = row.wakee_flips.lo, "The wakee's wakee_flips under the kernel's decay, at least.";
-        wakee_most: U32 [detail] = row.wakee_flips.hi, "The same, at most; 4294967295 if anything is possible.";
+        wakee_most: U32 [detail] = row.wakee_flips.hi, "The same, at most; 1048576 (2^20) or more if nothing bounds it.";
         probed: U32 [detail] = row.probed, "The wakee's wakee_flips by the kernel's own word; null without probe.";
         probe_inside: Bool = row.probe_inside, "Whether what was followed since the value probed before holds this one; null without both.";
         probe_narrow: Bool = row.probe_narrow, "Whether what was followed since then was at most 1 wide; null without both.";

@@ -15,6 +15,7 @@ use crate::attribute::scope::Scope;
 use crate::replay::units::Work;
 use crate::replay::words::Mark;
 use crate::tables::Table;
+use crate::wording::noun;
 
 const COLUMNS: [&str; 5] = ["ts_ns", "mark", "done", "task", "in_window"];
 
@@ -143,7 +144,8 @@ impl Found {
         let missed_at_most = counters.iter().map(Counter::missed_at_most).sum();
         if missed_at_most > 0 {
             notes.push(format!(
-                "Between the last count and the end up to {missed_at_most} more units may have been done, which no marker tells: a workload that marks its last unit has none."
+                "Between the last count and the end up to {missed_at_most} more {} may have been done, which no marker tells: a workload that marks its last unit has none.",
+                noun(missed_at_most, "unit")
             ));
         }
         let by_task = counters.into_iter().flat_map(|counter| counter.by_task);
