@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ttwu_parsers::event::escape;
 use ttwu_parsers::topology::cpulist::parse_list;
-use ttwu_parsers::topology::parse_spec;
+use ttwu_parsers::topology::{parse_spec, places_of_cpus};
 use ttwu_parsers::watch::Watch;
 
 use crate::attribute::explain::{self, Sense};
@@ -103,15 +103,8 @@ pub const RUNNING_MACHINE: &str = "that is the machine this runs on, not a copy 
 
 /// Whether a folder is, or holds where copies hold it, the sysfs of the machine this runs on.
 pub fn is_running_machine(path: &Path) -> bool {
-    let below = [
-        "",
-        "cpu",
-        "system/cpu",
-        "devices/system/cpu",
-        "sys/devices/system/cpu",
-    ];
-    below.iter().any(|rest| {
-        let real = path.join(rest).canonicalize();
+    places_of_cpus(path).any(|place| {
+        let real = place.canonicalize();
         real.is_ok_and(|real| real.starts_with("/sys/devices/system"))
     })
 }

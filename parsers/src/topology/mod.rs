@@ -27,7 +27,7 @@ pub use self::listing::parse_listing;
 pub use self::lscpu::{parse_lscpu_csv, parse_lscpu_table};
 pub use self::lscpu_json::{parse_lscpu_json, parse_lscpu_summary};
 pub use self::perf_header::{PerfCache, PerfDomain, PerfNode, PerfTopology};
-pub use self::read::{live, live_at, read_path, read_tar};
+pub use self::read::{live, live_at, places_of_cpus, read_path, read_tar};
 pub use self::schedstat::parse_schedstat;
 pub use self::spec::{MARKER, facts_from_marker, parse_spec};
 

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::sysfs::{self, Tree};
 use super::{TopologyError, TopologyFacts, parse_text};
@@ -120,7 +120,8 @@ pub fn read_tar(reader: impl Read) -> Result<TopologyFacts, TopologyError> {
     }
 }
 
-fn read_folder(path: &Path) -> Result<TopologyFacts, TopologyError> {
+/// Where a copy of sysfs may have the CPUs' folder, of whatever folder it is a copy.
+pub fn places_of_cpus(path: &Path) -> impl Iterator<Item = PathBuf> {
     let below = [
         "",
         "cpu",
@@ -128,10 +129,11 @@ fn read_folder(path: &Path) -> Result<TopologyFacts, TopologyError> {
         "devices/system/cpu",
         "sys/devices/system/cpu",
     ];
-    let cpu_folder = below
-        .iter()
-        .map(|rest| path.join(rest))
-        .find(|folder| holds_cpus(folder));
+    below.into_iter().map(|rest| path.join(rest))
+}
+
+fn read_folder(path: &Path) -> Result<TopologyFacts, TopologyError> {
+    let cpu_folder = places_of_cpus(path).find(|folder| holds_cpus(folder));
     let cpu_folder = cpu_folder.ok_or_else(|| TopologyError::NoCpus(path.to_owned()))?;
     let mut tree = Tree::default();
     put_file(&mut tree, &cpu_folder, "online", "cpu/online")?;
