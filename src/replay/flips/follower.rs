@@ -219,6 +219,8 @@ impl States {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Follower {
     setup: Option<Arc<Setup>>,
+    /// Those of the setup, of this thread's own: what lies beside the setup in memory is written by the replay's thread.
+    factors: Vec<Option<u32>>,
     clock: Clock,
     /// What each decay's counter is to the kernel's.
     likeness: [Likeness; 3],
@@ -235,6 +237,7 @@ impl Default for Follower {
         let kernel = Decay::Halve;
         Self {
             setup: None,
+            factors: Vec::new(),
             clock: Clock::default(),
             likeness: DECAYS.map(|decay| Likeness::of(decay, kernel)),
             kernel,
@@ -275,6 +278,7 @@ impl Follower {
         self.kernel = kernel;
         self.clock = Clock::new(setup);
         self.known = States::new(1, Some(setup));
+        self.factors.clone_from(&setup.factors);
         self.setup = Some(setup.clone());
     }
 
@@ -430,7 +434,7 @@ impl Follower {
         check: Check,
     ) -> Option<FlipRow> {
         let setup = self.setup.as_ref()?;
-        let factor = setup.factors.get(wake.waker_cpu).copied().flatten();
+        let factor = self.factors.get(wake.waker_cpu).copied().flatten();
         let basis = Basis {
             waker,
             wakee,
