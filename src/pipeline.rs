@@ -463,7 +463,7 @@ fn decode(prepared: &Prepared, full: &Sender<Batch>, used: &Receiver<Vec<Batch>>
     let (mut under_way, mut told) = (0, 0);
     let mut last = false;
     while !last {
-        match source.next_event() {
+        match &mut source.next_event() {
             Some(event) => resolver.feed(event),
             None => {
                 resolver.finish();

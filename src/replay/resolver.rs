@@ -137,22 +137,25 @@ impl Resolver {
     }
 
     /// Takes the next event in time order. Lines of the machine record are no part of what went on.
+    ///
+    /// It is not handed over by value: a processor waits for what was just written before it can move that in wider
+    /// pieces.
     #[inline]
-    pub fn feed(&mut self, mut event: Event) {
+    pub fn feed(&mut self, event: &mut Event) {
         if event.payload.is_record_line() {
             return;
         }
-        self.keep_time(&mut event);
+        self.keep_time(event);
         let ts = event.ts;
-        if let Some(marked) = self.marks.of(&event) {
-            self.add(&event, Kind::Mark);
+        if let Some(marked) = self.marks.of(event) {
+            self.add(event, Kind::Mark);
             self.filling.marks.push(marked);
         }
-        let kind = self.watch(&event);
-        self.add(&event, kind);
+        let kind = self.watch(event);
+        self.add(event, kind);
         self.events += 1;
         if let Kind::Rare = kind {
-            self.filling.rare.push(event);
+            self.filling.rare.push(event.clone());
         }
         while self.first_is_ready(ts) {
             self.release();

@@ -113,6 +113,7 @@ pub struct Chooser {
 
 impl<S: Sink> Replay<'_, S> {
     /// Notes which CPUs are idle as a CPU is chosen for a task, at the current instant.
+    #[inline(always)]
     pub(super) fn choose(&mut self, by: &Chooser) -> Choice {
         let llc = self.domains.llc_of[by.chosen];
         let busy = match self.details {

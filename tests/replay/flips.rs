@@ -724,9 +724,9 @@ fn without_probes(run: &Replayed) -> Rows {
     );
     let mut resolver = Resolver::new(config.recorded);
     let mut source = run.prepared.trace.merged();
-    while let Some(event) = source.next_event() {
+    while let Some(mut event) = source.next_event() {
         if !matches!(event.payload, Payload::Select(_) | Payload::Selected { .. }) {
-            resolver.feed(event);
+            resolver.feed(&mut event);
         }
     }
     resolver.finish();

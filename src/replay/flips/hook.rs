@@ -18,6 +18,10 @@ use ttwu_parsers::event::Selection;
 /// Stands for a wakeup that has no step.
 pub(in crate::replay) const NO_FLIP: u64 = u64::MAX;
 
+/// So many steps wait before those whose fate is known are let go: what was only just written would have to be waited for
+/// as it is copied.
+const GATHERED: usize = 64;
+
 /// Steps held back.
 #[derive(Debug, Default)]
 pub(in crate::replay) struct Held {
@@ -383,6 +387,13 @@ impl<S: Sink> Replay<'_, S> {
 
     #[inline]
     fn release_flips(&mut self) {
+        if self.flips.steps.len() >= GATHERED {
+            self.release_known_flips();
+        }
+    }
+
+    #[inline(never)]
+    fn release_known_flips(&mut self) {
         while let Some((_, fate)) = self.flips.steps.front()
             && *fate != Fate::Open
         {

@@ -34,7 +34,7 @@ fn resolver() -> Resolver {
 }
 
 fn feed_others(resolver: &mut Resolver, stamps: std::ops::Range<i64>) {
-    stamps.for_each(|ts| resolver.feed(event(ts, 1, Payload::Other)));
+    stamps.for_each(|ts| resolver.feed(&mut event(ts, 1, Payload::Other)));
 }
 
 /// Stamps that go back are taken for the time that was, and counted. The edge of a loss moves no time.
@@ -43,10 +43,10 @@ fn time_never_goes_back() {
     let mut resolver = resolver();
     let mut edge = event(500, 1, Payload::LossEnd);
     edge.type_index = NO_TYPE;
-    resolver.feed(event(100, 1, Payload::Waking(wake(20, 0))));
-    resolver.feed(event(90, 1, Payload::Wakeup(wake(20, 0))));
-    resolver.feed(edge);
-    resolver.feed(event(110, 1, Payload::Other));
+    resolver.feed(&mut event(100, 1, Payload::Waking(wake(20, 0))));
+    resolver.feed(&mut event(90, 1, Payload::Wakeup(wake(20, 0))));
+    resolver.feed(&mut edge);
+    resolver.feed(&mut event(110, 1, Payload::Other));
     resolver.finish();
     let batch = resolver.take().unwrap();
     let shown = |step: &&Step| !matches!(step.kind, Kind::Pid(_) | Kind::Name(..));
@@ -61,10 +61,10 @@ fn time_never_goes_back() {
 fn batches_wait_for_their_wakings() {
     let mut resolver = resolver();
     let full = BATCH as i64;
-    resolver.feed(event(0, 0, Payload::Waking(wake(7, 3))));
+    resolver.feed(&mut event(0, 0, Payload::Waking(wake(7, 3))));
     feed_others(&mut resolver, 1..3 * full);
     assert!(resolver.take().is_none());
-    resolver.feed(event(3 * full, 3, Payload::Wakeup(wake(7, 3))));
+    resolver.feed(&mut event(3 * full, 3, Payload::Wakeup(wake(7, 3))));
     let first = resolver.take().unwrap();
     let enqueue = first.wakes[0].enqueue.unwrap();
     assert_eq!((first.wakes.len(), enqueue.ts), (1, 3 * full));
@@ -81,7 +81,7 @@ fn batches_wait_for_their_wakings() {
 fn what_never_comes_is_not_waited_for_forever() {
     let held = HELD_EVENTS as i64;
     let mut many = resolver();
-    many.feed(event(0, 0, Payload::Waking(wake(7, 3))));
+    many.feed(&mut event(0, 0, Payload::Waking(wake(7, 3))));
     feed_others(&mut many, 1..held - 1);
     assert!(many.take().is_none());
     feed_others(&mut many, held - 1..held);
@@ -89,20 +89,20 @@ fn what_never_comes_is_not_waited_for_forever() {
 
     // The news of names, three steps an event here, do not count.
     let mut named = resolver();
-    named.feed(event(0, 0, Payload::Waking(wake(7, 3))));
+    named.feed(&mut event(0, 0, Payload::Waking(wake(7, 3))));
     for ts in 1..held - 1 {
         let comm = Comm::new(format!("{ts}").as_bytes());
         let exit = Payload::Exit {
             comm,
             pid: ts as i32 + 7,
         };
-        named.feed(event(ts, 1, exit));
+        named.feed(&mut event(ts, 1, exit));
     }
-    named.feed(event(held, 3, Payload::Wakeup(wake(7, 3))));
+    named.feed(&mut event(held, 3, Payload::Wakeup(wake(7, 3))));
     assert!(named.take().unwrap().wakes[0].enqueue.is_some());
 
     let mut long = resolver();
-    long.feed(event(0, 0, Payload::Waking(wake(7, 3))));
+    long.feed(&mut event(0, 0, Payload::Waking(wake(7, 3))));
     feed_others(&mut long, 1..BATCH as i64);
     assert!(long.take().is_none());
     feed_others(&mut long, HELD_NS..HELD_NS + 1);

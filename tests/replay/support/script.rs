@@ -191,7 +191,7 @@ impl Script {
         let mut replay = Replay::new(&config, &machine, &survey, &mut rows);
         let mut resolver = Resolver::new(config.recorded).marking(config.work.as_ref());
         for event in &self.events {
-            resolver.feed(event.clone());
+            resolver.feed(&mut event.clone());
         }
         resolver.finish();
         while let Some(batch) = resolver.take() {
