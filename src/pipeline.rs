@@ -428,10 +428,10 @@ fn window(
     })
 }
 
-/// How many batches may be under way.
-const BATCHES: usize = 8;
+/// How many batches may be under way: enough that neither thread waits whenever the other is not run for a moment.
+const BATCHES: usize = 32;
 /// So many are given back at once: waking the other thread takes as long as replaying a few dozen events.
-const RETURNED: usize = 4;
+const RETURNED: usize = 16;
 
 /// Replays a prepared trace into `sink`, decoding and resolving ahead on a second thread.
 pub fn replay<S: Sink>(prepared: &Prepared, sink: &mut S, tick: Tick) -> Counts {

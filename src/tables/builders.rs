@@ -80,7 +80,7 @@ impl Default for TableSet {
 const CHUNK: usize = 2048;
 
 /// Chunks that may wait for the keeper: enough for the time in which it writes a batch to disk.
-const WAITING_CHUNKS: usize = 8;
+const WAITING_CHUNKS: usize = 16;
 
 /// One table's rows on the replay's side.
 struct Lane<R> {
