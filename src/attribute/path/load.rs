@@ -158,6 +158,15 @@ impl Reach {
     fn holds(&self, start_ns: i64, end_ns: i64) -> bool {
         end_ns >= self.from_ns && start_ns <= self.to_ns
     }
+
+    /// Whether all of these rows end before it, or all begin after it. Batches reach beyond a segment: of most of their
+    /// blocks outside only stamps are read. What has no end may have any.
+    fn misses(&self, starts: &[i64], ends: &[i64]) -> bool {
+        let late = || starts.iter().all(|start| *start > self.to_ns);
+        let ends_early = |end: &i64| *end < self.from_ns && *end != NO_TIME;
+        let early = || starts.iter().all(|start| *start < self.from_ns);
+        late() || (ends.iter().all(ends_early) && early())
+    }
 }
 
 impl Part {
@@ -168,6 +177,9 @@ impl Part {
         let wakings = block.times("waking_ns", wakings)?;
         let wakeups = block.times("wakeup_ns", wakeups)?;
         let switch_ins = block.times("switch_in_ns", switch_ins)?;
+        if reach.misses(wakings, switch_ins) && reach.misses(wakings, wakeups) {
+            return Ok(());
+        }
         let tasks = block.numbers("waker", wakers)?.iter();
         let tasks = tasks.zip(block.numbers("wakee", wakees)?);
         let cpus = block.numbers("waker_cpu", waker_cpus)?.iter();
@@ -220,8 +232,12 @@ impl Part {
         let [starts, ends, waits] = &mut self.scratch.times;
         let [tasks, cpus, ..] = &mut self.scratch.numbers;
         let [origins, seen, any, ..] = &mut self.scratch.codes;
-        let stamps = block.times("start_ns", starts)?.iter();
-        let stamps = stamps.zip(block.times("end_ns", ends)?);
+        let starts = block.times("start_ns", starts)?;
+        let ends = block.times("end_ns", ends)?;
+        if !reach.with_earlier && reach.misses(starts, ends) {
+            return Ok(());
+        }
+        let stamps = starts.iter().zip(ends);
         let stamps = stamps.zip(block.times("wait_ns", waits)?);
         let tasks = block.numbers("task", tasks)?.iter();
         let tasks = tasks.zip(block.numbers("last_cpu", cpus)?);
@@ -258,8 +274,12 @@ impl Part {
         let [starts, ends, _] = &mut self.scratch.times;
         let [tasks, cpus, ..] = &mut self.scratch.numbers;
         let [states, ..] = &mut self.scratch.codes;
-        let stamps = block.times("start_ns", starts)?.iter();
-        let stamps = stamps.zip(block.times("end_ns", ends)?);
+        let starts = block.times("start_ns", starts)?;
+        let ends = block.times("end_ns", ends)?;
+        if !reach.with_earlier && reach.misses(starts, ends) {
+            return Ok(());
+        }
+        let stamps = starts.iter().zip(ends);
         let tasks = block.numbers("task", tasks)?.iter();
         let tasks = tasks.zip(block.numbers("cpu", cpus)?);
         let states = block.codes("left", states)?;
