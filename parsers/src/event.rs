@@ -7,8 +7,16 @@ use crate::machine_record::{CONTINUED, PREFIX};
 use crate::print_fmt::PrevState;
 
 /// A task's name as the kernel keeps it: 16 bytes, NUL-padded, not necessarily text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, Eq, Hash, Default)]
 pub struct Comm(pub [u8; 16]);
+
+impl PartialEq for Comm {
+    #[inline(always)]
+    fn eq(&self, other: &Self) -> bool {
+        let ([a, b], [c, d]) = (self.halves(), other.halves());
+        (a ^ c) | (b ^ d) == 0
+    }
+}
 
 impl Comm {
     /// The first 16 bytes of `raw`, cut at its NUL.
@@ -28,6 +36,16 @@ impl Comm {
     #[inline(always)]
     pub fn from_16(raw: &[u8; 16]) -> Self {
         Self(cut_at_nul(*raw))
+    }
+
+    /// As it is written, in two halves: a processor waits where it reads at once what was written in two.
+    #[inline(always)]
+    fn halves(&self) -> [u64; 2] {
+        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = self.0;
+        [
+            u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
+            u64::from_ne_bytes([i, j, k, l, m, n, o, p]),
+        ]
     }
 
     /// The name's bytes, without padding. Names can hold escape codes and markup: never print them raw.

@@ -24,7 +24,7 @@ struct Wait {
 
 impl Wait {
     /// The worse one comes first; of equals the earlier, and never whichever was read first.
-    fn rank(&self) -> (Reverse<(i64, i64)>, [i64; 2], u32, [u8; 2]) {
+    fn rank(&self) -> impl Ord + use<> {
         (
             Reverse((self.lost_ns, self.wait_ns)),
             [self.start_ns, self.end_ns],

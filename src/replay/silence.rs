@@ -100,8 +100,8 @@ mod tests {
         let (first, last) = times(&[(100, 1000), (300, 2), (500, 900), (9, 2), (900, 1)])
             .without_lonely()
             .unwrap();
-        assert!(9 * MINUTE < first && first <= 100 * MINUTE);
-        assert!(500 * MINUTE <= last && last < 900 * MINUTE);
+        assert!((9 * MINUTE + 1..=100 * MINUTE).contains(&first));
+        assert!((500 * MINUTE..900 * MINUTE).contains(&last));
     }
 
     #[test]

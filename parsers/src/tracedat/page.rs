@@ -121,24 +121,29 @@ impl PageCursor {
         }
     }
 
-    /// Moves to the next record of `data`, which is the page up to the end of what was committed. Every turn
-    /// of the loop moves at least four bytes on.
+    /// Moves to the next record of `data`, as [`Self::step`] does, if it is of the kind that nearly all are, and tells
+    /// its start, end and stamp. These stay in registers, which a [`Step`] does not: written in parts and read as a
+    /// whole, it would make the processor wait.
     #[inline(always)]
-    pub fn step(&mut self, data: &[u8], layout: &PageLayout) -> Step {
-        // What nearly all are; whatever is not is looked at again.
-        if layout.endian == Endian::Little
-            && let Some((kind, delta)) = data.get(self.at..).and_then(first_word)
-            && (1..PADDING).contains(&kind)
-        {
-            let start = self.at.wrapping_add(4);
-            let end = start.wrapping_add(kind as usize * 4);
-            return self.record(data, u64::from(delta), start, end);
+    pub fn step_plain(&mut self, data: &[u8], layout: &PageLayout) -> Option<(usize, usize, u64)> {
+        if layout.endian != Endian::Little {
+            return None;
         }
-        self.step_any(data, layout)
+        let (kind, delta) = data.get(self.at..).and_then(first_word)?;
+        let start = self.at.wrapping_add(4);
+        let end = start.wrapping_add(kind as usize * 4);
+        if !(1..PADDING).contains(&kind) || end > data.len() {
+            return None;
+        }
+        self.stamp = self.stamp.wrapping_add(u64::from(delta));
+        self.at = end;
+        Some((start, end, self.stamp))
     }
 
+    /// Moves to the next record of `data`, which is the page up to the end of what was committed. Every turn
+    /// of the loop moves at least four bytes on.
     #[inline(never)]
-    fn step_any(&mut self, data: &[u8], layout: &PageLayout) -> Step {
+    pub fn step(&mut self, data: &[u8], layout: &PageLayout) -> Step {
         while self.at < data.len() {
             let at = self.at;
             let Some(word) = layout.endian.u32_at(data, at) else {
@@ -188,7 +193,6 @@ impl PageCursor {
         Step::End
     }
 
-    #[inline(always)]
     fn record(&mut self, data: &[u8], delta: u64, start: usize, end: usize) -> Step {
         if end > data.len() {
             return Step::Damaged { at: self.at };

@@ -125,7 +125,8 @@ impl<'a> CpuStream<'a> {
         if !matches!(self.gap, Gap::None) {
             return None;
         }
-        let record = self.next?;
+        // Not a copy: a processor waits where it reads at once what was written in parts.
+        let record = self.next.as_ref()?;
         let page = self.pages.page();
         let raw = page.get(record.start..record.end)?;
         let whole = self.decoder.whole(raw, Seen::at(record.ts, self.cpu))?;
@@ -179,18 +180,21 @@ impl<'a> CpuStream<'a> {
     /// Finds the next record, on the next pages if need be.
     #[inline(always)]
     fn advance(&mut self) {
-        let step = self.step();
-        match step {
-            Step::Record { start, end, stamp } => {
+        let page = self.pages.page();
+        let data = page.get(..self.end).unwrap_or_default();
+        match self.cursor.step_plain(data, &self.layout) {
+            Some((start, end, stamp)) => {
                 if let Err(refused) = self.arrive(start, end, stamp) {
                     self.advance_page(refused);
                 }
             }
-            _ => self.advance_page(step),
+            None => {
+                let step = self.step();
+                self.advance_page(step);
+            }
         }
     }
 
-    #[inline(always)]
     fn step(&mut self) -> Step {
         let page = self.pages.page();
         let data = page.get(..self.end).unwrap_or_default();
@@ -211,7 +215,7 @@ impl<'a> CpuStream<'a> {
         Ok(())
     }
 
-    /// The page ended with `step`: finds the next record behind it.
+    /// Goes on from `step`, on the next pages if need be.
     #[inline(never)]
     fn advance_page(&mut self, mut step: Step) {
         loop {
