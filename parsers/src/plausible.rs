@@ -7,8 +7,11 @@
 /// 2^50 ns, 13 days: no trace of a scheduler's events is longer. Of 4,096 CPUs twice that still fits 63 bits.
 const LONGEST_TRACE_NS: i64 = 1 << 50;
 
-/// 2^32 ns, 4.3 s. A CPU's clock that steps back by less is told, and believed; with more, its neighbours decide.
+/// 2^32 ns, 4.3 s. Of samples that are in order but for less all are believed; with more, their neighbours decide.
 pub(crate) const STEP_NS: i64 = 1 << 32;
+
+/// 2^20 ns, 1 ms: how far a page may seem to begin before the last one ended. Within one CPU's ring buffer stamps ascend.
+pub(crate) const SLACK_NS: i64 = 1 << 20;
 
 /// The stamps that are believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -432,7 +432,9 @@ fn offsets_and_rates_are_applied_in_trace_cmds_order() {
 fn stamps_out_of_range_are_left_out_and_told() {
     let trace = open(two_cpus(X86).option(7, "-1005\0").v7());
     let (events, faults) = drain(trace.merged());
-    assert_eq!(times_of(&events), [0, 995, 1002]);
+    // A loss stands where the first page was: its CPU's first event is not the first there was.
+    assert_eq!(times_of(&events), [0, 995, 995, 995, 1002]);
+    assert_eq!(events[1].payload, Payload::LossBegin { count: None });
     assert_eq!((faults.total(), faults.kept()[0].cpu), (1, Some(0)));
     let page = Page::new(X86, u64::MAX - 1)
         .event(0, &X86.waking(1, 2, 0))
@@ -480,6 +482,59 @@ fn a_page_that_strays_in_time_is_a_loss() {
         assert_eq!((&times[..], told.len()), (&left_out[..], 1), "{stamp}");
         assert!(told[0].contains(why), "{}", told[0]);
     }
+}
+
+#[test]
+fn a_page_out_of_order_by_milliseconds_is_a_loss() {
+    let ms = 1_000_000;
+    for stray in [50 * ms, 2 * ms] {
+        let (times, told) = told(lossy(
+            X86,
+            &[
+                (10 * ms, None),
+                (stray, None),
+                (12 * ms, None),
+                (13 * ms, None),
+            ],
+        ));
+        assert_eq!(times, [10, 10, 12, 12, 13].map(|at| at * ms as i64));
+        assert!(told[0].contains("contradicts"), "{told:?}");
+    }
+}
+
+#[test]
+fn a_page_of_zeros_is_a_loss() {
+    let page = |stamp| lossy(X86, &[(stamp, None)]);
+    let zeros = vec![0; page(1).len()];
+    let trace = |pages: [Vec<u8>; 3]| {
+        let dat = Dat::new(X86, vec![(0, pages.concat())]);
+        open(dat.v7())
+    };
+    let (events, faults) = drain(trace([page(1), zeros.clone(), page(3)]).merged());
+    assert_eq!(times_of(&events), [1, 1, 3, 3]);
+    assert!(faults.kept()[0].what.contains("all zeros"));
+    // At the end nothing ends the loss; at the start the first event is not the first there was.
+    let (events, _) = drain(trace([page(1), page(3), zeros.clone()]).merged());
+    assert_eq!(times_of(&events), [1, 3, 3]);
+    assert_eq!(events[2].payload, Payload::LossBegin { count: None });
+    let first = trace([zeros, page(2), page(3)]);
+    assert_eq!(times_of(&drain(first.merged()).0), [2, 2, 2, 3]);
+    assert!(first.meta().complete_from_start.is_empty());
+}
+
+#[test]
+fn data_that_say_they_hold_nothing_are_told() {
+    let mut file = Dat::new(X86, vec![(0, lossy(X86, &[(1, None)]))]).packed(Packing::Zstd);
+    file.chunk = 1;
+    let whole = file.v7();
+    let pages = Packing::Zstd.pack(&lossy(X86, &[(1, None)]));
+    let at = whole.windows(pages.len()).position(|w| w == pages).unwrap();
+    let mut empty = whole.clone();
+    // The number of chunks stands before the two sizes of the first.
+    empty[at - 12..at - 8].fill(0);
+    let (events, faults) = drain(open(empty).merged());
+    assert_eq!(events.len(), 0);
+    assert!(faults.kept()[0].what.contains("say that they hold nothing"));
 }
 
 #[test]

@@ -469,6 +469,8 @@ impl<'a, S: Sink> Replay<'a, S> {
     /// Ends everything that is still open at the trace's end.
     fn close_all(&mut self) {
         for cpu in 0..self.cpus.len() {
+            // What was still missing at the end.
+            self.end_gap(cpu);
             self.close_cpu(cpu);
         }
         self.settle();

@@ -10,7 +10,7 @@ use super::header::{Header, HeaderError, Layout};
 use super::journal;
 use super::judge;
 use super::options::{OptionId, Options};
-use super::page::{Missed, PageLayout};
+use super::page::{Missed, PageHead, PageLayout};
 use super::pages::NextPage;
 use super::sections::Sections;
 use super::texts::{Place, Texts};
@@ -439,10 +439,12 @@ fn complete(
     let starts_whole = |area: &buffers::Area| {
         let mut pages = buffer.pages(file, area);
         match pages.next(&mut FaultLog::default()) {
-            NextPage::End => area.size == 0,
+            NextPage::End { lost } => area.size == 0 && !lost,
             NextPage::Page { lost } => {
                 let head = layout.head(pages.page());
-                !lost && head.is_some_and(|head| head.missed == Missed::Nothing)
+                let whole =
+                    |head: &PageHead| head.missed == Missed::Nothing && !layout.is_void(head);
+                !lost && head.is_some_and(|head| whole(&head))
             }
         }
     };

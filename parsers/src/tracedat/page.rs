@@ -65,6 +65,11 @@ impl PageLayout {
         Some(PageHead { stamp, end, missed })
     }
 
+    /// Whether a page's head is all zeros: no kernel wrote it.
+    pub fn is_void(&self, head: &PageHead) -> bool {
+        head.stamp == 0 && head.end == self.header.data_offset && head.missed == Missed::Nothing
+    }
+
     /// The stamp of a page that has events and a sound head.
     pub fn stamp_ahead(&self, page: &[u8], page_size: usize) -> Option<u64> {
         let head = self.head(page)?;

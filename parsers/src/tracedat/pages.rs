@@ -6,6 +6,9 @@ use super::compress::{Codec, Inflater};
 use crate::bytes::Endian;
 use crate::fault::FaultLog;
 
+/// The number of chunks and the head of one.
+const LEAST_CHUNK: usize = 12;
+
 /// One CPU's pages.
 #[derive(Debug)]
 pub(crate) struct Pages<'a> {
@@ -35,6 +38,8 @@ struct Chunks<'a> {
     data: &'a [u8],
     at: usize,
     left: u32,
+    /// There are none although there are bytes, which is to be told.
+    none: bool,
     endian: Endian,
     codec: Codec,
     inflater: Option<Inflater>,
@@ -58,10 +63,12 @@ impl<'a> Pages<'a> {
         endian: Endian,
         codec: Codec,
     ) -> Self {
+        let left = endian.u32_at(data, 0).unwrap_or(0);
         let chunks = Chunks {
             data,
             at: 4,
-            left: endian.u32_at(data, 0).unwrap_or(0),
+            left,
+            none: left == 0 && data.len() >= LEAST_CHUNK,
             endian,
             codec,
             inflater: None,
@@ -160,7 +167,7 @@ impl<'a> Pages<'a> {
             }
             let Source::Chunks(chunks) = &mut self.source else {
                 let Some((offset, data)) = self.more.pop_front() else {
-                    return NextPage::End;
+                    return NextPage::End { lost };
                 };
                 self.before = self.before.saturating_add(length as u64);
                 (self.source, self.base) = (Source::Plain(data), offset);
@@ -170,8 +177,10 @@ impl<'a> Pages<'a> {
             self.base = self.base.saturating_add(length as u64);
             (self.start, self.end) = (0, 0);
             match chunks.next(self.cpu, faults) {
-                None => return NextPage::End,
-                Some(whole) => lost |= !whole,
+                Chunk::None => return NextPage::End { lost },
+                Chunk::Missing => return NextPage::End { lost: true },
+                Chunk::Whole => {}
+                Chunk::Damaged => lost = true,
             }
         }
     }
@@ -181,10 +190,20 @@ impl<'a> Pages<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NextPage {
     /// `lost`: pages before it could not be read.
-    Page {
-        lost: bool,
-    },
-    End,
+    Page { lost: bool },
+    /// `lost`: pages behind the last one could not be read.
+    End { lost: bool },
+}
+
+/// What came of decompressing a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Chunk {
+    /// There is no more.
+    None,
+    /// There should be more.
+    Missing,
+    Whole,
+    Damaged,
 }
 
 impl Source<'_> {
@@ -200,9 +219,19 @@ impl Source<'_> {
 impl Chunks<'_> {
     /// Decompresses the next chunk into the buffer and tells whether it was whole. A chunk that is damaged
     /// inside loses only itself, as its compressed size still tells where the next one starts.
-    fn next(&mut self, cpu: u32, faults: &mut FaultLog) -> Option<bool> {
+    fn next(&mut self, cpu: u32, faults: &mut FaultLog) -> Chunk {
         self.buffer.clear();
-        self.left = self.left.checked_sub(1)?;
+        if std::mem::take(&mut self.none) {
+            let bytes = self.data.len();
+            faults.push(self.offset, Some(cpu), || {
+                format!("This CPU has {bytes} bytes of data, which say that they hold nothing.")
+            });
+            return Chunk::Missing;
+        }
+        let Some(left) = self.left.checked_sub(1) else {
+            return Chunk::None;
+        };
+        self.left = left;
         let at = self.offset.saturating_add(self.at as u64);
         let Some((input, claimed)) = self.chunk() else {
             let left = u64::from(self.left).saturating_add(1);
@@ -211,16 +240,16 @@ impl Chunks<'_> {
             });
             self.left = 0;
             self.at = self.data.len();
-            return None;
+            return Chunk::Missing;
         };
         match self.inflate(input, claimed) {
-            Ok(()) => Some(true),
+            Ok(()) => Chunk::Whole,
             Err(why) => {
                 let name = self.codec.name();
                 faults.push(at, Some(cpu), || {
                     format!("A {name} chunk cannot be decompressed ({why}); what came out of it was read.")
                 });
-                Some(false)
+                Chunk::Damaged
             }
         }
     }

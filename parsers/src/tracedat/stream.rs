@@ -8,7 +8,7 @@ use crate::decode::{DecodeFault, Decoder, Reading, Seen, Whole};
 use crate::event::{ContextFlags, Event, NO_TYPE, Payload};
 use crate::fault::FaultLog;
 use crate::glance::Glance;
-use crate::plausible::{STEP_NS, Span};
+use crate::plausible::{SLACK_NS, Span};
 use crate::trace::EventSource;
 
 /// Reads one record ahead, so that a merge knows the next stamp, and a loss is known before its first event.
@@ -32,6 +32,10 @@ pub(crate) struct CpuStream<'a> {
     gap: Gap,
     /// Losses since the last record.
     missed: Missed,
+    /// Some of them are damage, not what the kernel missed.
+    damaged: bool,
+    /// What is damaged reaches beyond the last page.
+    ends_early: bool,
     /// Stamp of the last record, or of the first page before there was one; `None` before that.
     last: Option<i64>,
     faults: FaultLog,
@@ -78,6 +82,8 @@ impl<'a> CpuStream<'a> {
             taken: false,
             gap: Gap::None,
             missed: Missed::Nothing,
+            damaged: false,
+            ends_early: false,
             last: None,
             faults: FaultLog::default(),
         };
@@ -85,8 +91,9 @@ impl<'a> CpuStream<'a> {
         stream
     }
 
-    /// The same stream with a fault that was found before it was opened.
+    /// The same stream with a fault that was found before it was opened, for which it ends too early.
     pub fn with_fault(mut self, offset: u64, what: impl FnOnce() -> String) -> Self {
+        self.ends_early = true;
         self.faults.push(offset, Some(self.cpu), what);
         self
     }
@@ -157,7 +164,11 @@ impl<'a> CpuStream<'a> {
     fn take_gap(&mut self) -> Option<Event> {
         let (ts, payload) = match self.gap {
             Gap::Begin { ts, count } => {
-                self.gap = Gap::End;
+                // Behind the last record nothing ends it.
+                self.gap = match self.next {
+                    Some(_) => Gap::End,
+                    None => Gap::None,
+                };
                 (ts, Payload::LossBegin { count })
             }
             _ => {
@@ -231,30 +242,46 @@ impl<'a> CpuStream<'a> {
                 Step::Damaged { at } => self.damaged(at),
             }
             if !self.next_page() {
-                self.next = None;
-                return;
+                return self.end();
             }
             step = self.step();
         }
     }
 
-    /// Turns on the loss that precedes the record just found. Losses before a CPU's first record are no gap:
-    /// nothing is known of the time before it anyway.
+    /// After the last record only the begin of a loss may come, which nothing ends.
+    #[cold]
+    fn end(&mut self) {
+        self.next = None;
+        if std::mem::take(&mut self.ends_early) {
+            self.lose_to_damage();
+        }
+        if self.damaged {
+            self.open_gap();
+        }
+    }
+
+    /// Turns on the loss that precedes the record just found. What the kernel missed before a CPU's first record is no
+    /// gap: nothing is known of the time before it anyway. Damage there is: without it the first record would not be
+    /// taken for the first.
     fn open_gap(&mut self) {
-        if let (Missed::Events(count), Some(ts)) = (self.missed, self.last) {
+        let first = self.next.filter(|_| self.damaged).map(|record| record.ts);
+        if let (Missed::Events(count), Some(ts)) = (self.missed, self.last.or(first)) {
             self.gap = Gap::Begin { ts, count };
         }
         self.missed = Missed::Nothing;
+        self.damaged = false;
     }
 
     /// Moves to the next page that has a usable head.
     fn next_page(&mut self) -> bool {
         loop {
-            let NextPage::Page { lost } = self.pages.next(&mut self.faults) else {
-                return false;
-            };
-            if lost {
-                self.lose(None);
+            match self.pages.next(&mut self.faults) {
+                NextPage::End { lost } => {
+                    self.ends_early |= lost;
+                    return false;
+                }
+                NextPage::Page { lost: true } => self.lose_to_damage(),
+                NextPage::Page { lost: false } => {}
             }
             if self.enter_page() {
                 return true;
@@ -278,11 +305,18 @@ impl<'a> CpuStream<'a> {
                 let size = head.end.saturating_sub(self.layout.header.data_offset);
                 format!("A page claims {size} bytes of data, more than fit; it was left out.")
             });
-            self.lose(None);
+            self.lose_to_damage();
             return false;
         }
         if let Missed::Events(count) = head.missed {
             self.lose(count);
+        }
+        if self.layout.is_void(&head) {
+            self.faults.push(offset, Some(self.cpu), || {
+                "A page's head is all zeros; the page was left out.".to_owned()
+            });
+            self.lose_to_damage();
+            return false;
         }
         // An empty page's stamp says nothing.
         if head.end > self.layout.header.data_offset && !self.judge_page(head.stamp) {
@@ -327,7 +361,7 @@ impl<'a> CpuStream<'a> {
 
     #[cold]
     fn leave_page_out(&mut self, place: &Place) {
-        self.lose(None);
+        self.lose_to_damage();
         let believed = self.believed;
         self.faults
             .push(self.pages.offset(), Some(self.cpu), || match place.stamp {
@@ -341,6 +375,12 @@ impl<'a> CpuStream<'a> {
                         .to_owned()
                 }
             });
+    }
+
+    /// An unknown number of events is damaged.
+    fn lose_to_damage(&mut self) {
+        self.damaged = true;
+        self.lose(None);
     }
 
     /// Adds a loss to those since the last record.
@@ -367,7 +407,7 @@ impl<'a> CpuStream<'a> {
                 "An event does not fit into its page; the page's last {rest} bytes were left out."
             )
         });
-        self.lose(None);
+        self.lose_to_damage();
     }
 
     /// A stamp that is the CPU's first, out of range, too late, or before the last one: the stamp if it is believed.
@@ -383,7 +423,7 @@ impl<'a> CpuStream<'a> {
                 let by = last.saturating_sub(ts);
                 // Where the next page is not after the last event either, the clock was set back.
                 let contradicted = self.limit.by_next && last <= self.limit.last;
-                if !contradicted || by <= STEP_NS {
+                if !contradicted || by <= SLACK_NS {
                     self.back_in_time(by, start);
                     return Ok(ts);
                 }
@@ -408,7 +448,7 @@ impl<'a> CpuStream<'a> {
     fn leave_out(&mut self, start: usize, what: impl FnOnce() -> String) {
         let offset = self.pages.offset().saturating_add(start as u64);
         self.faults.push(offset, Some(self.cpu), what);
-        self.lose(None);
+        self.lose_to_damage();
     }
 
     fn beyond(&self, ts: i64) -> String {
@@ -452,7 +492,9 @@ impl CpuStream<'_> {
     fn read_next<R: Reading>(&mut self) -> Option<R> {
         loop {
             self.settle();
-            self.next?;
+            if self.next.is_none() && matches!(self.gap, Gap::None) {
+                return None;
+            }
             // Asked twice of one record only if it is unusual.
             if let Some(whole) = self.take_whole() {
                 return R::of_whole(&whole);
