@@ -1,10 +1,11 @@
 //! What a reader must know beside the numbers: each a full sentence, with its number, and only if it applies.
 
 use super::Selection;
-use super::answer::Ledger;
+use super::answer::{Ledger, Wakeups};
 use super::scope::{Facts, Scope};
 use super::trace_facts::lost_events;
-use crate::replay::words::{FlushReason, Reading};
+use crate::replay::survey::Survey;
+use crate::replay::words::{Class, FlushReason, Reading};
 use crate::wording::{agree, many, noun};
 use ttwu_parsers::event::escape;
 
@@ -12,7 +13,12 @@ use ttwu_parsers::event::escape;
 const FAULTS: usize = 5;
 
 /// All caveats that apply.
-pub fn caveats(scope: &Scope, selection: &Selection, ledger: &Ledger) -> Vec<String> {
+pub fn caveats(
+    scope: &Scope,
+    selection: &Selection,
+    ledger: &Ledger,
+    wakeups: &Wakeups,
+) -> Vec<String> {
     let facts = &scope.facts;
     let mut told: Vec<String> = facts
         .meta
@@ -21,6 +27,8 @@ pub fn caveats(scope: &Scope, selection: &Selection, ledger: &Ledger) -> Vec<Str
         .map(|note| escape(note.as_bytes()))
         .collect();
     told.extend(facts.topology().warnings().iter().cloned());
+    told.extend(silence(facts.survey));
+    told.extend(mixed_up(wakeups));
     told.extend(recording(facts));
     told.extend(damage(facts));
     told.extend(unknown_time(facts, ledger));
@@ -30,6 +38,33 @@ pub fn caveats(scope: &Scope, selection: &Selection, ledger: &Ledger) -> Vec<Str
     told.extend(readings(facts));
     told.extend(selected(scope, selection));
     told
+}
+
+/// That no CPU has an event for most of the trace.
+pub fn silence(survey: &Survey) -> Option<String> {
+    let (start, end) = survey.span?;
+    let seconds = |ns: i64| ns as f64 / 1e9;
+    survey.times.silence().map(|ns| {
+        format!(
+            "no CPU has any event for {:.1} s of the trace's {:.1} s: the recording was paused, or stamps are damaged; --from and --to take one part",
+            seconds(ns),
+            seconds(end - start)
+        )
+    })
+}
+
+/// So many wakeups that no kernel makes are told first.
+const MIXED_UP: u64 = 30;
+
+/// That the CPUs' events do not fit each other.
+fn mixed_up(wakeups: &Wakeups) -> Option<String> {
+    let odd = wakeups.by_class.get(Class::Anomaly.as_str())?;
+    (*odd >= MIXED_UP && odd * 20 > wakeups.total).then(|| {
+        format!(
+            "{odd} of {} were queued by a CPU that is neither the waker's nor the chosen one: the CPUs' data may be mixed up, or their clocks apart",
+            many(wakeups.total, "wakeup")
+        )
+    })
 }
 
 /// A sentence if there is something to count.

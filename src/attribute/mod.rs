@@ -5,7 +5,7 @@
 pub mod answer;
 mod blocks;
 mod bounces;
-mod caveats;
+pub(crate) mod caveats;
 mod census;
 #[cfg(test)]
 mod checks;
@@ -149,7 +149,7 @@ fn answer_within(scope: &Scope, selection: &Selection) -> Result<Answer, AnswerE
     };
     let cross_llc = crossing.answer();
     let fitness = fitness::fitness(scope, &ledger, &wakeups, &cross_llc, &flips, &throughput);
-    let mut caveats = caveats::caveats(scope, selection, &ledger);
+    let mut caveats = caveats::caveats(scope, selection, &ledger, &wakeups);
     caveats.extend(caveats::without_process(processes::without_process(scope)?));
     Ok(Answer {
         schema_version: SCHEMA_VERSION,

@@ -13,7 +13,7 @@ use ttwu_parsers::topology::cpulist::format_list;
 use ttwu_parsers::trace::Trace;
 
 use super::Common;
-use crate::attribute::AnswerError;
+use crate::attribute::{AnswerError, caveats};
 use crate::pipeline::RunError;
 use crate::record::RecordError;
 use crate::replay::survey::Survey;
@@ -142,6 +142,9 @@ pub fn warn_of_damage(trace: &Trace, survey: &Survey, common: Common) {
             &format!("{amount}{place}; what spans a loss is left out and counted as unknown"),
             common,
         );
+    }
+    if let Some(silence) = caveats::silence(survey) {
+        warn(&silence, common);
     }
     if let Some(first) = survey.faults.kept().first() {
         let places = counted(survey.faults.total(), "damaged place");

@@ -5,11 +5,14 @@
 
 use rustc_hash::FxHashMap;
 
-/// Stamps are counted by 2^32 ns, 4.3 s.
-const SLOT_BITS: u32 = 32;
+/// Stamps are counted by 2^28 ns, 0.27 s.
+const SLOT_BITS: u32 = 28;
 
 /// So many slots without any event are a silence: 4.6 minutes.
-const SILENCE_SLOTS: i64 = 64;
+const SILENCE_SLOTS: i64 = 1024;
+
+/// A silence that is told although nothing is left out: so many slots, 1.1 s, and half of the trace.
+const TOLD_SLOTS: i64 = 4;
 
 /// What lies apart is left out where the trace has more than so many times its events.
 const FEW: u64 = 32;
@@ -53,12 +56,31 @@ impl Times {
         }
     }
 
-    /// The time without the few events at its ends that lie alone, as first and last nanosecond; `None` if none do.
-    pub fn without_lonely(&self) -> Option<(i64, i64)> {
+    /// The longest time in which no CPU has any event, to a fraction of a second, in nanoseconds; `None` unless it is
+    /// more than half of the trace, which no machine sleeps through.
+    pub fn silence(&self) -> Option<i64> {
+        let slots = self.sorted();
+        let (first, last) = (slots.first()?.0, slots.last()?.0);
+        let gaps = slots.windows(2).map(|pair| match pair {
+            [(slot, _), (next, _)] => next - slot - 1,
+            _ => 0,
+        });
+        let longest = gaps.max()?;
+        let is_much = longest >= TOLD_SLOTS && longest > (last - first + 1) / 2;
+        is_much.then_some(longest << SLOT_BITS)
+    }
+
+    fn sorted(&self) -> Vec<(i64, u64)> {
         let mut whole = self.clone();
         whole.settle();
         let mut slots: Vec<(i64, u64)> = whole.slots.into_iter().collect();
         slots.sort_unstable();
+        slots
+    }
+
+    /// The time without the few events at its ends that lie alone, as first and last nanosecond; `None` if none do.
+    pub fn without_lonely(&self) -> Option<(i64, i64)> {
+        let slots = self.sorted();
         let total: u64 = slots.iter().map(|(_, count)| count).sum();
         let mut parts = slots.chunk_by(|(slot, _), (next, _)| next - slot <= SILENCE_SLOTS);
         let is_much = |part: &&[(i64, u64)]| {
@@ -102,6 +124,24 @@ mod tests {
             .unwrap();
         assert!((9 * MINUTE + 1..=100 * MINUTE).contains(&first));
         assert!((500 * MINUTE..900 * MINUTE).contains(&last));
+    }
+
+    #[test]
+    fn half_of_a_trace_is_not_silent() {
+        let second = 1_000_000_000;
+        let times = |seconds: &[i64]| {
+            let mut times = Times::default();
+            seconds.iter().for_each(|at| times.see(at * second));
+            times
+        };
+        let even: Vec<i64> = (0..20).collect();
+        assert_eq!(times(&even).silence(), None);
+        assert_eq!(times(&[5]).silence(), None);
+        let apart = times(&[100, 101, 102, 120]);
+        let silence = apart.silence().unwrap();
+        assert!((17 * second..=18 * second).contains(&silence), "{silence}");
+        // Less than half.
+        assert_eq!(times(&[100, 110, 102, 106, 104, 108, 119]).silence(), None);
     }
 
     #[test]

@@ -260,3 +260,26 @@ fn pipes_are_read_and_devices_refused() {
         assert!(error.contains("found a device"), "{error}");
     }
 }
+
+/// The last page of a CPU carried ahead by ten seconds: nothing behind it contradicts it, so it is believed, and told.
+#[test]
+fn a_silence_of_most_of_the_trace_is_told() {
+    let name = "trace-dat/v7-none.dat";
+    let mut bytes = fs::read(fixture(name)).expect("the fixture");
+    let (whole, stderr) = report(&bytes, &[]).expect("a report");
+    assert!(!stderr.contains("no CPU has any event"), "{stderr}");
+    let end = whole["trace"]["end_ns"].as_i64().expect("a time") as u64;
+    let stamp = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+    // The pages lie at multiples of their size, each with its stamp first.
+    let pages = (0..bytes.len() - 4095).step_by(4096);
+    let at = pages
+        .filter(|&at| (end - 5_000_000_000..end).contains(&stamp(at)))
+        .max_by_key(|&at| stamp(at))
+        .expect("a page of the trace");
+    let later = stamp(at) + 10_000_000_000;
+    bytes[at..at + 8].copy_from_slice(&later.to_le_bytes());
+    let (after, stderr) = report(&bytes, &[]).expect("a report");
+    let told = "no CPU has any event for 9.";
+    let caveat = after["caveats"].to_string();
+    assert!(stderr.contains(told) && caveat.contains(told), "{stderr}");
+}

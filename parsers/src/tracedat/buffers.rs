@@ -65,6 +65,16 @@ impl Buffer {
         self.extent(area).saturating_sub(there)
     }
 
+    /// Another CPU whose data begin within this one's: one of the two cannot be right.
+    pub fn overlapping(&self, area: &Area) -> Option<u32> {
+        let end = area.offset.saturating_add(self.extent(area));
+        let mut others = self.cpus.iter().filter(|other| other.cpu != area.cpu);
+        let within = |other: &&Area| (area.offset..end).contains(&other.offset);
+        others
+            .find(|other| within(other) && other.size > 0)
+            .map(|other| other.cpu)
+    }
+
     /// Bytes of data in the file.
     pub fn bytes(&self, file: &[u8]) -> u64 {
         let areas = self.cpus.iter().chain(&self.more);

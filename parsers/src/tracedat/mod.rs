@@ -124,6 +124,12 @@ impl DatTrace {
                 let stamps = self.stamps.of_cpu(area.cpu);
                 let (layout, believed) = (self.layout, self.believed);
                 let stream = CpuStream::new(pages, &self.decoder, layout, stamps, believed);
+                let stream = match self.buffer.overlapping(area) {
+                    None => stream,
+                    Some(other) => stream.with_fault(area.offset, || {
+                        format!("The data of CPU {other} begin within this CPU's: one of the two is not its own.")
+                    }),
+                };
                 match self.buffer.missing(&self.bytes, area) {
                     0 => stream,
                     missing => stream.with_fault(self.bytes.len() as u64, || {
