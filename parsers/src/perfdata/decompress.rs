@@ -33,8 +33,13 @@ pub(super) fn is_compressed(kind: RecordType) -> bool {
     kind == RecordType::COMPRESSED || kind == RecordType::COMPRESSED2
 }
 
-/// The records of `data` with the compressed ones replaced by what they hold. Only whole records are written.
-pub(super) fn decompress(data: &[u8], endian: Endian, faults: &mut FaultLog) -> io::Result<Bytes> {
+/// The records of `data` with the compressed ones replaced by what they hold, and whether some of that is lost. Only
+/// whole records are written.
+pub(super) fn decompress(
+    data: &[u8],
+    endian: Endian,
+    faults: &mut FaultLog,
+) -> io::Result<(Bytes, bool)> {
     let mut output = Output::default();
     let mut stream = Stream::new(endian)?;
     let mut offset = 0;
@@ -61,7 +66,8 @@ pub(super) fn decompress(data: &[u8], endian: Endian, faults: &mut FaultLog) -> 
             format!("the compressed data ends within a record: its last {left} bytes are left out")
         });
     }
-    output.finish()
+    let lost = stream.broken || !stream.pending.is_empty();
+    Ok((output.finish()?, lost))
 }
 
 /// The zstd stream of a file.
@@ -260,8 +266,8 @@ mod tests {
                 ]
                 .concat();
                 let mut faults = FaultLog::default();
-                let plain = decompress(&data, Endian::Little, &mut faults).unwrap();
-                assert_eq!(faults.total(), 0);
+                let (plain, lost) = decompress(&data, Endian::Little, &mut faults).unwrap();
+                assert_eq!((faults.total(), lost), (0, false));
                 assert_eq!(plain.len(), all.len() + 16);
                 let first_round = plain.get(..8).unwrap();
                 assert_eq!(first_round, round, "{cut}");
@@ -287,7 +293,8 @@ mod tests {
             .flat_map(|piece| compressed(RecordType::COMPRESSED, piece))
             .collect();
         let mut faults = FaultLog::default();
-        let plain = decompress(&data, Endian::Little, &mut faults).unwrap();
+        let (plain, lost) = decompress(&data, Endian::Little, &mut faults).unwrap();
+        assert!(lost);
         assert_eq!(&plain[..], first);
         assert_eq!(faults.total(), 1);
     }
@@ -307,7 +314,8 @@ mod tests {
         let made = room.pos();
         let data = compressed(RecordType::COMPRESSED, &bomb[..made]);
         let mut faults = FaultLog::default();
-        let plain = decompress(&data, Endian::Little, &mut faults).unwrap();
+        let (plain, lost) = decompress(&data, Endian::Little, &mut faults).unwrap();
+        assert!(lost);
         assert!(plain.is_empty());
         assert!(faults.total() >= 1);
     }

@@ -91,14 +91,16 @@ pub(super) struct Index {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Compressed;
 
-/// Indexes `data[start..]`.
+/// Indexes `data[start..]`. Where the `rest_is_lost`, more events than are there were written.
 pub(super) fn build(
     data: &[u8],
     start: usize,
     endian: Endian,
     events: &Events,
+    rest_is_lost: bool,
 ) -> Result<Index, Compressed> {
     let mut builder = Builder::new(endian, events);
+    builder.rest_is_lost = rest_is_lost;
     let mut offset = start;
     loop {
         if let Some(next) = builder.add_plain(data, offset) {
@@ -142,6 +144,8 @@ struct Builder<'a> {
     lost_samples: Vec<(Option<u64>, u64)>,
     /// Sum of the LOST records without a CPU.
     lost_without_cpu: u64,
+    /// What was written behind some place cannot be read.
+    rest_is_lost: bool,
 }
 
 impl<'a> Builder<'a> {
@@ -157,6 +161,7 @@ impl<'a> Builder<'a> {
             run: None,
             lost_samples: Vec::new(),
             lost_without_cpu: 0,
+            rest_is_lost: false,
         }
     }
 
@@ -397,12 +402,30 @@ impl<'a> Builder<'a> {
                 "a record of {size} bytes, less than its own header: the {rest} bytes from there on cannot be read"
             ),
         };
+        self.rest_is_lost = true;
         self.index.faults.push(offset as u64, None, || what);
+    }
+
+    /// Every CPU that was recorded may have lost events, those without any among what can be read too.
+    fn lose_rest(&mut self) {
+        if self.index.cpus.iter().all(|cpu| cpu.first_ts.is_none()) {
+            return;
+        }
+        let named: Vec<u32> = self.index.id_cpus.values().copied().collect();
+        for cpu in named {
+            self.place_of(cpu);
+        }
+        for cpu in &mut self.index.cpus {
+            cpu.losses.lose_rest();
+        }
     }
 
     fn finish(mut self, data: &[u8]) -> Index {
         self.end_run();
         self.place_lost_samples();
+        if self.rest_is_lost {
+            self.lose_rest();
+        }
         let (endian, events) = (self.endian, self.events);
         let mut index = self.index;
         let believed = stray::believed(&index.cpus);

@@ -457,14 +457,14 @@ fn read_index(
     faults: &mut FaultLog,
 ) -> std::io::Result<(Bytes, usize, Index)> {
     let records = bytes.get(..data.end).unwrap_or(&bytes);
-    if let Ok(index) = index::build(records, data.start, endian, events) {
+    if let Ok(index) = index::build(records, data.start, endian, events, false) {
         let end = records.len();
         return Ok((bytes, end, index));
     }
     container.compressed = true;
     let records = records.get(data.start..).unwrap_or_default();
-    let plain = decompress::decompress(records, endian, faults)?;
-    let index = index::build(&plain, 0, endian, events).unwrap_or_default();
+    let (plain, rest_is_lost) = decompress::decompress(records, endian, faults)?;
+    let index = index::build(&plain, 0, endian, events, rest_is_lost).unwrap_or_default();
     let end = plain.len();
     Ok((plain, end, index))
 }

@@ -6,7 +6,9 @@ use ttwu_parsers::event::{Event, Payload};
 use ttwu_parsers::map::Bytes;
 use ttwu_parsers::perfdata::PerfTrace;
 
-use crate::support::perf_writer::{AttrSpec, CPU, IDENTIFIER, PerfFile, RAW, TID, TIME};
+use crate::support::perf_writer::{
+    AttrSpec, CPU, IDENTIFIER, PerfFile, RAW, TID, TIME, zstd_pieces,
+};
 
 const SAMPLE: u64 = IDENTIFIER | TID | TIME | CPU | RAW;
 
@@ -186,6 +188,73 @@ fn a_sample_that_strays_in_time_is_a_loss() {
         assert!(faults.kept()[0].what.contains(why), "{faults:?}");
         assert_eq!(trace.sample_counts().iter().sum::<u64>(), 8);
     }
+}
+
+/// Three samples on CPU 0 and two on CPU 1, which ends earlier, then one of each.
+fn torn() -> PerfFile {
+    let mut file = file();
+    file.id_index(&[(1, 0, u64::MAX), (2, 1, u64::MAX), (3, 2, u64::MAX)]);
+    file.sample(0, 2, 10, 1, 5).sample(0, 2, 11, 1, 5);
+    for ts in [10, 20, 30] {
+        file.sample(0, 1, ts, 0, 5);
+    }
+    file.sample(0, 2, 40, 1, 5).sample(0, 1, 50, 0, 5);
+    file
+}
+
+/// What `torn` tells up to the place where it is torn.
+const TORN: [&str; 9] = [
+    "10/0w", "10/1w", "10/2[0", "11/1w", "11/1[0", "20/0w", "30/0w", "30/1]", "30/2]",
+];
+
+#[test]
+fn what_cannot_be_read_any_more_is_lost_on_every_cpu() {
+    let mut bad_size = torn();
+    let at = bad_size.records.len() - 2;
+    bad_size.records.truncate(at + 1);
+    bad_size.records[at][6..8].copy_from_slice(&[0, 0]);
+    let mut cut = torn();
+    cut.records.truncate(at + 1);
+    cut.records[at].truncate(20);
+    for file in [bad_size, cut] {
+        let trace = open(&file);
+        let mut shards = trace.shards();
+        let mut events = shards
+            .iter_mut()
+            .flat_map(|shard| std::iter::from_fn(|| shard.next_event()).collect::<Vec<_>>());
+        let unknown = Payload::LossBegin { count: None };
+        assert_eq!(
+            events.by_ref().filter(|of| of.payload == unknown).count(),
+            2
+        );
+        assert_eq!(told(&trace), TORN);
+        assert_eq!(trace.meta().complete_from_start, [0, 1]);
+        assert_eq!(trace.meta().lost_unplaced, 0);
+    }
+    // A file that ends between two records lost nothing that anyone knows of.
+    let mut whole = torn();
+    whole.records.truncate(at);
+    let trace = open(&whole);
+    assert_eq!(told(&trace), ["10/0w", "10/1w", "11/1w", "20/0w", "30/0w"]);
+    assert_eq!(trace.meta().complete_from_start, [0, 1, 2]);
+}
+
+#[test]
+fn what_cannot_be_decompressed_is_lost_on_every_cpu() {
+    let file = torn();
+    let records = file.records.len();
+    let kept: usize = file.records[..records - 2].iter().map(Vec::len).sum();
+    let data = file.data();
+    let (first, rest) = data.split_at(kept);
+    let mut pieces = zstd_pieces([first, rest].into_iter());
+    pieces[1].iter_mut().for_each(|byte| *byte ^= 0x5a);
+    let data: Vec<u8> = pieces
+        .iter()
+        .flat_map(|piece| file.record(81, 0, piece))
+        .collect();
+    let bytes = Bytes::owned(file.seekable_with(data, true));
+    let trace = PerfTrace::open(bytes, Path::new("perf.data")).expect("it opens");
+    assert_eq!(told(&trace), TORN);
 }
 
 #[test]
