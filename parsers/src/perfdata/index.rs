@@ -18,6 +18,7 @@ use crate::bytes::Endian;
 use crate::fault::FaultLog;
 use crate::plausible::STEP_NS;
 
+use super::bound;
 use super::decompress::is_compressed;
 use super::events::Events;
 use super::loss::{CpuLosses, MISC_FILTERED};
@@ -91,16 +92,24 @@ pub(super) struct Index {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Compressed;
 
-/// Indexes `data[start..]`. Where the `rest_is_lost`, more events than are there were written.
+/// What is known of the records before they are read.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Known {
+    /// The number that all CPUs of the machine lie below.
+    pub cpus_below: Option<u32>,
+    /// More was written than is there.
+    pub rest_is_lost: bool,
+}
+
+/// Indexes `data[start..]`.
 pub(super) fn build(
     data: &[u8],
     start: usize,
     endian: Endian,
     events: &Events,
-    rest_is_lost: bool,
+    known: Known,
 ) -> Result<Index, Compressed> {
-    let mut builder = Builder::new(endian, events);
-    builder.rest_is_lost = rest_is_lost;
+    let mut builder = Builder::new(endian, events, known);
     let mut offset = start;
     loop {
         if let Some(next) = builder.add_plain(data, offset) {
@@ -144,12 +153,11 @@ struct Builder<'a> {
     lost_samples: Vec<(Option<u64>, u64)>,
     /// Sum of the LOST records without a CPU.
     lost_without_cpu: u64,
-    /// What was written behind some place cannot be read.
-    rest_is_lost: bool,
+    known: Known,
 }
 
 impl<'a> Builder<'a> {
-    fn new(endian: Endian, events: &'a Events) -> Self {
+    fn new(endian: Endian, events: &'a Events, known: Known) -> Self {
         Self {
             endian,
             events,
@@ -161,7 +169,7 @@ impl<'a> Builder<'a> {
             run: None,
             lost_samples: Vec::new(),
             lost_without_cpu: 0,
-            rest_is_lost: false,
+            known,
         }
     }
 
@@ -402,7 +410,7 @@ impl<'a> Builder<'a> {
                 "a record of {size} bytes, less than its own header: the {rest} bytes from there on cannot be read"
             ),
         };
-        self.rest_is_lost = true;
+        self.known.rest_is_lost = true;
         self.index.faults.push(offset as u64, None, || what);
     }
 
@@ -422,11 +430,19 @@ impl<'a> Builder<'a> {
 
     fn finish(mut self, data: &[u8]) -> Index {
         self.end_run();
+        let (endian, events) = (self.endian, self.events);
+        let nowhere = match self.known.cpus_below {
+            Some(below) => bound::leave_out(&mut self.index, below, data, endian, events),
+            None => 0,
+        };
+        self.by_cpu = (0..)
+            .zip(&self.index.cpus)
+            .map(|(place, cpu)| (cpu.cpu, place))
+            .collect();
         self.place_lost_samples();
-        if self.rest_is_lost {
+        if self.known.rest_is_lost {
             self.lose_rest();
         }
-        let (endian, events) = (self.endian, self.events);
         let mut index = self.index;
         let believed = stray::believed(&index.cpus);
         let strayed = stray::leave_out(&mut index, believed, data, endian, events);
@@ -451,6 +467,7 @@ impl<'a> Builder<'a> {
             .iter()
             .fold(0_u64, |sum, (_, count)| sum.saturating_add(*count));
         index.lost_unplaced = by_lost.max(by_samples).saturating_sub(placed);
+        index.lost_unplaced = index.lost_unplaced.saturating_add(nowhere);
         index
     }
 

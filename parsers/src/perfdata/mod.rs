@@ -10,6 +10,7 @@
 //! the Linux sources; each module names the part that it follows.
 
 mod attr;
+mod bound;
 mod counting;
 mod decompress;
 mod early;
@@ -49,7 +50,7 @@ use self::counting::Counting;
 use self::events::Events;
 use self::features::Features;
 use self::header::{Header, Layout, Seekable};
-use self::index::Index;
+use self::index::{Index, Known};
 use self::meta::Container;
 use self::stream::{Merged, Source};
 
@@ -133,11 +134,16 @@ impl PerfTrace {
             hint: "record again with `perf record --sample-identifier`".into(),
         })?;
         let mut faults = front.faults;
+        let known = Known {
+            cpus_below: bound::of_features(features),
+            rest_is_lost: false,
+        };
         let (data, data_end, mut index) = read_index(
             bytes,
             front.data,
             front.endian,
             &events,
+            known,
             &mut front.container,
             &mut faults,
         )
@@ -453,18 +459,20 @@ fn read_index(
     data: std::ops::Range<usize>,
     endian: Endian,
     events: &Events,
+    mut known: Known,
     container: &mut Container,
     faults: &mut FaultLog,
 ) -> std::io::Result<(Bytes, usize, Index)> {
     let records = bytes.get(..data.end).unwrap_or(&bytes);
-    if let Ok(index) = index::build(records, data.start, endian, events, false) {
+    if let Ok(index) = index::build(records, data.start, endian, events, known) {
         let end = records.len();
         return Ok((bytes, end, index));
     }
     container.compressed = true;
     let records = records.get(data.start..).unwrap_or_default();
-    let (plain, rest_is_lost) = decompress::decompress(records, endian, faults)?;
-    let index = index::build(&plain, 0, endian, events, rest_is_lost).unwrap_or_default();
+    let plain;
+    (plain, known.rest_is_lost) = decompress::decompress(records, endian, faults)?;
+    let index = index::build(&plain, 0, endian, events, known).unwrap_or_default();
     let end = plain.len();
     Ok((plain, end, index))
 }

@@ -215,7 +215,13 @@ impl Kept {
 }
 
 /// Takes a run's samples out of the counts, and tells how many events it has.
-fn uncount(run: &Run, data: &[u8], endian: Endian, events: &Events, samples: &mut [u64]) -> u64 {
+pub(super) fn uncount(
+    run: &Run,
+    data: &[u8],
+    endian: Endian,
+    events: &Events,
+    samples: &mut [u64],
+) -> u64 {
     let mut count = 0;
     let mut offset = run.start;
     while offset < run.end

@@ -257,6 +257,80 @@ fn what_cannot_be_decompressed_is_lost_on_every_cpu() {
     assert_eq!(told(&trace), TORN);
 }
 
+/// 200 samples on each of the machine's 4 CPUs and these on others, by CPU.
+fn with_odd_cpus(pipe: bool, odd: &[(u32, usize)]) -> PerfTrace {
+    let mut file = file();
+    for n in 0..200 {
+        for cpu in 0..4 {
+            file.sample(0, 1, 10 + n, cpu, 5);
+        }
+        for &(cpu, _) in odd.iter().filter(|(_, count)| n < *count as u64) {
+            file.sample(0, 1, 10 + n, cpu, 5);
+        }
+    }
+    let bytes = match pipe {
+        true => file.pipe(),
+        false => file.seekable(),
+    };
+    PerfTrace::open(Bytes::owned(bytes), Path::new("perf.data")).expect("it opens")
+}
+
+fn faults(trace: &PerfTrace) -> Vec<String> {
+    let mut events = trace.merged();
+    while events.next_event().is_some() {}
+    let faults = events.take_faults();
+    faults.kept().iter().map(|of| of.what.clone()).collect()
+}
+
+#[test]
+fn a_cpu_that_the_machine_does_not_have_is_left_out() {
+    for pipe in [false, true] {
+        let trace = with_odd_cpus(pipe, &[(63, 3), (4, 1)]);
+        assert_eq!(trace.meta().cpus, [0, 1, 2, 3]);
+        assert_eq!(told(&trace).len(), 800);
+        assert_eq!(trace.sample_counts().iter().sum::<u64>(), 800);
+        assert_eq!(trace.meta().lost_unplaced, 4);
+        let mut faults = faults(&trace);
+        faults.sort();
+        assert_eq!(
+            faults,
+            [
+                "1 sample on CPU 4, which the machine does not have (4 CPUs): left out",
+                "3 samples on CPU 63, which the machine does not have (4 CPUs): left out",
+            ]
+        );
+    }
+}
+
+#[test]
+fn a_cpu_with_a_good_part_of_the_samples_is_the_machines() {
+    let trace = with_odd_cpus(false, &[(63, 3), (4, 60)]);
+    assert_eq!(trace.meta().cpus, [0, 1, 2, 3, 4, 63]);
+    assert_eq!((told(&trace).len(), trace.meta().lost_unplaced), (863, 0));
+    assert!(faults(&trace).is_empty());
+}
+
+#[test]
+fn a_cpu_that_id_index_names_as_often_as_others_is_the_machines() {
+    // Each of 3 events on CPUs 0, 1 and 9; 70 is named but once.
+    let ids: Vec<u64> = (1..=10).collect();
+    let mut file = PerfFile::new(false, vec![AttrSpec::waking(SAMPLE, &ids)]);
+    let entry = |id| (id, [0, 1, 9][id as usize % 3], u64::MAX);
+    let mut entries: Vec<_> = (1..=9).map(entry).collect();
+    entries.push((10, 70, u64::MAX));
+    file.id_index(&entries);
+    for n in 0..100 {
+        file.sample(0, 1, 10 + n, 0, 5).sample(0, 1, 10 + n, 1, 5);
+    }
+    file.sample(0, 1, 500, 9, 5).sample(0, 1, 500, 70, 5);
+    // What is lost of an id whose CPU is not known is lost somewhere.
+    file.lost_samples(6, 10);
+    let trace = open(&file);
+    assert_eq!(trace.meta().cpus, [0, 1, 9]);
+    assert_eq!((told(&trace).len(), trace.meta().lost_unplaced), (201, 7));
+    assert_eq!(faults(&trace).len(), 2);
+}
+
 #[test]
 fn what_is_not_believed_is_left_out_at_both_ends() {
     let seconds = [20, 400, 401, 402, 403, 900];
