@@ -47,9 +47,12 @@ pub(super) fn decompress(
         let record = match record_at(data, offset, endian) {
             Ok(record) => record,
             Err(Stop::End) => break,
-            Err(_) => {
-                // The index finds the same damage at the end of the output and reports it.
-                output.write(data.get(offset..).unwrap_or_default())?;
+            Err(stop) => {
+                // A piece of the stream may be among the rest, and without it none after it can be decompressed.
+                stream.broken = true;
+                if let Some(what) = stop.describe_rest(data.len() - offset) {
+                    faults.push(offset as u64, None, || what);
+                }
                 break;
             }
         };

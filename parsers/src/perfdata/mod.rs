@@ -16,6 +16,7 @@ mod decompress;
 mod early;
 mod events;
 mod features;
+mod frames;
 mod header;
 mod index;
 mod loss;
@@ -136,7 +137,7 @@ impl PerfTrace {
         let mut faults = front.faults;
         let known = Known {
             cpus_below: bound::of_features(features),
-            rest_is_lost: false,
+            ..Known::default()
         };
         let (data, data_end, mut index) = read_index(
             bytes,
@@ -381,10 +382,17 @@ impl Front {
             by_id.extend(desc.ids.iter().map(|&id| (id, desc.name.as_str())));
         }
         by_id.extend(self.renamed.iter().map(|(id, name)| (*id, name.as_str())));
+        let same = described.len() == self.attrs.len();
         for (place, attr) in self.attrs.iter_mut().enumerate() {
             let by_place = described.get(place).map(|desc| desc.name.as_str());
             let name = attr.ids.iter().find_map(|id| by_id.get(id).copied());
             attr.name = name.or(by_place).map(str::to_owned);
+            // The header has them twice, and the first list may be damaged.
+            if attr.ids.is_empty()
+                && let Some(desc) = described.get(place).filter(|_| same)
+            {
+                attr.ids.clone_from(&desc.ids);
+            }
         }
     }
 
@@ -472,6 +480,7 @@ fn read_index(
     let records = records.get(data.start..).unwrap_or_default();
     let plain;
     (plain, known.rest_is_lost) = decompress::decompress(records, endian, faults)?;
+    known.decompressed = true;
     let index = index::build(&plain, 0, endian, events, known).unwrap_or_default();
     let end = plain.len();
     Ok((plain, end, index))
