@@ -16,7 +16,6 @@ use rustc_hash::FxHashMap;
 
 use crate::bytes::Endian;
 use crate::fault::FaultLog;
-use crate::plausible::STEP_NS;
 
 use super::bound;
 use super::decompress::is_compressed;
@@ -25,7 +24,7 @@ use super::frames::Frames;
 use super::loss::{CpuLosses, MISC_FILTERED};
 use super::records::{HEADER_BYTES, Record, RecordType, Stop, little_sample_at, record_at};
 use super::sample::Stamp;
-use super::stray;
+use super::stray::{self, STEP_NS};
 
 /// A stretch of one CPU's events in the data, of non-decreasing time without steps of seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -332,6 +332,41 @@ fn a_cpu_that_id_index_names_as_often_as_others_is_the_machines() {
 }
 
 #[test]
+fn a_sample_that_is_seconds_ahead_or_behind_strays() {
+    for (odd, wanted) in [
+        (3_000, 1),
+        (-3_000, 1),
+        (1_500, 1),
+        (-1_500, 1),
+        (900, 0),
+        (-900, 0),
+    ] {
+        let mut file = file();
+        // A sample each 100 ms for 20 s; that at 10 s is off by so many milliseconds.
+        for n in 0..200_i64 {
+            let at = 50_000 + n * 100 + if n == 100 { odd } else { 0 };
+            let ts = at.cast_unsigned() * 1_000_000;
+            file.sample(0, 1, ts, 0, 5);
+        }
+        let trace = open(&file);
+        let begins = told(&trace).iter().filter(|of| of.contains('[')).count();
+        assert_eq!((begins, faults(&trace).len()), (wanted, wanted), "{odd}");
+        let samples: u64 = trace.sample_counts().iter().sum();
+        assert_eq!(samples, 200 - wanted as u64);
+    }
+}
+
+#[test]
+fn cpus_that_are_idle_for_seconds_are_believed() {
+    let trace = open(&at_seconds(
+        &[100, 103, 106, 110, 200, 203],
+        &[100, 102, 109],
+    ));
+    assert_eq!(told(&trace).len(), 9);
+    assert!(faults(&trace).is_empty());
+}
+
+#[test]
 fn what_is_not_believed_is_left_out_at_both_ends() {
     let seconds = [20, 400, 401, 402, 403, 900];
     let mut trace = open(&at_seconds(&seconds, &[400]));
