@@ -83,6 +83,8 @@ pub(super) struct Index {
     pub ids_without_thread: Option<bool>,
     /// Whether the recording was of all threads rather than of some, by THREAD_MAP.
     pub all_threads: Option<bool>,
+    /// Damage ended the reading: more than the file's being cut off.
+    pub damaged: bool,
     /// Bytes in runs.
     pub run_bytes: u64,
     pub faults: FaultLog,
@@ -171,6 +173,7 @@ impl<'a> Builder<'a> {
             events,
             index: Index {
                 samples: vec![0; events.attrs.len()],
+                damaged: known.rest_is_lost,
                 ..Index::default()
             },
             by_cpu: FxHashMap::default(),
@@ -223,6 +226,7 @@ impl<'a> Builder<'a> {
             });
             self.known.rest_is_lost = true;
             self.gave_up = true;
+            self.index.damaged = true;
         }
         self.add(record)?;
         Ok(record.next)
@@ -488,6 +492,7 @@ impl<'a> Builder<'a> {
     fn stop(&mut self, stop: Stop, offset: usize, end: usize) {
         if let Some(what) = stop.describe_rest(end.saturating_sub(offset)) {
             self.known.rest_is_lost = true;
+            self.index.damaged |= matches!(stop, Stop::BadSize(_));
             self.index.faults.push(offset as u64, None, || what);
         }
     }

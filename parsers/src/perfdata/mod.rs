@@ -157,6 +157,9 @@ impl PerfTrace {
         }
         faults.absorb(std::mem::take(&mut index.faults));
         index.faults = faults;
+        if index.damaged && index.samples.iter().all(|&count| count == 0) {
+            return Err(nothing_readable(path, &index.faults));
+        }
         // Perf's own names come second, for they are of the recording's time.
         index.task_names.splice(0..0, front.task_names);
         let mut meta = meta::describe(front.container, &events, features, &mut index);
@@ -444,7 +447,7 @@ impl Front {
             )
         } else if self.container.cut {
             (
-                "the file is cut off before the event formats, which come last, so its tracepoints cannot be decoded",
+                "its end, where the event formats are, is missing or damaged (it may be cut off), so its tracepoints cannot be decoded",
                 "copy it again in full",
             )
         } else {
@@ -537,6 +540,22 @@ fn nothing_recorded(path: &Path, cut: bool) -> OpenError {
         what: what.into(),
         hint: hint.into(),
     }
+}
+
+/// Damage that leaves no event.
+fn nothing_readable(path: &Path, faults: &FaultLog) -> OpenError {
+    let (what, offset) = faults
+        .kept()
+        .first()
+        .map_or(("the records are damaged", 0), |fault| {
+            (fault.what.as_str(), fault.offset)
+        });
+    malformed(
+        path,
+        &format!("no event can be read: {what}"),
+        offset,
+        "copy the file again, or record again",
+    )
 }
 
 fn malformed(path: &Path, what: &str, offset: u64, hint: &str) -> OpenError {

@@ -186,6 +186,34 @@ fn a_wrong_first_record_hides_nothing_and_makes_every_cpus_start_unknown() {
 }
 
 #[test]
+fn damage_that_leaves_no_event_is_the_error() {
+    let mut file = many(false);
+    file.records.truncate(2);
+    file.records[0][6..8].copy_from_slice(&[0, 0]);
+    for bytes in [
+        file.seekable(),
+        file.seekable_with(
+            [file.record(81, 0, &[0x5a; 40]), file.data()].concat(),
+            true,
+        ),
+    ] {
+        let error = PerfTrace::open(Bytes::owned(bytes), Path::new("x")).expect_err("damage");
+        let text = error.to_string();
+        assert!(text.contains("no event can be read: a "), "{text}");
+    }
+}
+
+#[test]
+fn an_end_that_is_missing_is_told_as_that() {
+    let file = many(false);
+    let mut bytes = file.seekable();
+    bytes.drain(1000..1100);
+    let error = PerfTrace::open(Bytes::owned(bytes), Path::new("x")).expect_err("no formats");
+    let text = error.to_string();
+    assert!(text.contains("is missing or damaged"), "{text}");
+}
+
+#[test]
 fn records_of_types_not_known_are_stepped_over_by_their_size() {
     let mut file = many(false);
     for (kind, at) in [(60, 1), (100, 6), (1 << 15, 11), (1 << 20, 16)] {
