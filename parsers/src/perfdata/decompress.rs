@@ -33,8 +33,13 @@ pub(super) fn is_compressed(kind: RecordType) -> bool {
     kind == RecordType::COMPRESSED || kind == RecordType::COMPRESSED2
 }
 
-/// The records of `data` with the compressed ones replaced by what they hold. Only whole records are written.
-pub(super) fn decompress(data: &[u8], endian: Endian, faults: &mut FaultLog) -> io::Result<Bytes> {
+/// The records of `data` with the compressed ones replaced by what they hold, and whether some of that is lost. Only
+/// whole records are written.
+pub(super) fn decompress(
+    data: &[u8],
+    endian: Endian,
+    faults: &mut FaultLog,
+) -> io::Result<(Bytes, bool)> {
     let mut output = Output::default();
     let mut stream = Stream::new(endian)?;
     let mut offset = 0;
@@ -42,9 +47,12 @@ pub(super) fn decompress(data: &[u8], endian: Endian, faults: &mut FaultLog) -> 
         let record = match record_at(data, offset, endian) {
             Ok(record) => record,
             Err(Stop::End) => break,
-            Err(_) => {
-                // The index finds the same damage at the end of the output and reports it.
-                output.write(data.get(offset..).unwrap_or_default())?;
+            Err(stop) => {
+                // A piece of the stream may be among the rest, and without it none after it can be decompressed.
+                stream.broken = true;
+                if let Some(what) = stop.describe_rest(data.len() - offset) {
+                    faults.push(offset as u64, None, || what);
+                }
                 break;
             }
         };
@@ -61,7 +69,8 @@ pub(super) fn decompress(data: &[u8], endian: Endian, faults: &mut FaultLog) -> 
             format!("the compressed data ends within a record: its last {left} bytes are left out")
         });
     }
-    output.finish()
+    let lost = stream.broken || !stream.pending.is_empty();
+    Ok((output.finish()?, lost))
 }
 
 /// The zstd stream of a file.
@@ -260,8 +269,8 @@ mod tests {
                 ]
                 .concat();
                 let mut faults = FaultLog::default();
-                let plain = decompress(&data, Endian::Little, &mut faults).unwrap();
-                assert_eq!(faults.total(), 0);
+                let (plain, lost) = decompress(&data, Endian::Little, &mut faults).unwrap();
+                assert_eq!((faults.total(), lost), (0, false));
                 assert_eq!(plain.len(), all.len() + 16);
                 let first_round = plain.get(..8).unwrap();
                 assert_eq!(first_round, round, "{cut}");
@@ -287,7 +296,8 @@ mod tests {
             .flat_map(|piece| compressed(RecordType::COMPRESSED, piece))
             .collect();
         let mut faults = FaultLog::default();
-        let plain = decompress(&data, Endian::Little, &mut faults).unwrap();
+        let (plain, lost) = decompress(&data, Endian::Little, &mut faults).unwrap();
+        assert!(lost);
         assert_eq!(&plain[..], first);
         assert_eq!(faults.total(), 1);
     }
@@ -307,7 +317,8 @@ mod tests {
         let made = room.pos();
         let data = compressed(RecordType::COMPRESSED, &bomb[..made]);
         let mut faults = FaultLog::default();
-        let plain = decompress(&data, Endian::Little, &mut faults).unwrap();
+        let (plain, lost) = decompress(&data, Endian::Little, &mut faults).unwrap();
+        assert!(lost);
         assert!(plain.is_empty());
         assert!(faults.total() >= 1);
     }

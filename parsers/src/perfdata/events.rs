@@ -91,6 +91,17 @@ impl Events {
         self.known_or_first(endian.u64_at(sample, place)?)
     }
 
+    /// The CPU of a sample of whatever event, where all have it in the same place.
+    pub fn cpu_of_any(&self, sample: &[u8], endian: Endian) -> Option<u32> {
+        let place = common(self.layouts.iter().map(SampleLayout::cpu_place))?;
+        endian.u32_at(sample, place)
+    }
+
+    /// Whether a sample is long enough for the id of its event.
+    pub fn has_id(&self, sample: &[u8]) -> bool {
+        self.id_place.is_none_or(|at| sample.len() >= at + 8)
+    }
+
     /// The event that an id stands for.
     pub fn of_id(&self, id: u64) -> Option<u16> {
         self.ids.get(id)

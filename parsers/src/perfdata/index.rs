@@ -16,14 +16,15 @@ use rustc_hash::FxHashMap;
 
 use crate::bytes::Endian;
 use crate::fault::FaultLog;
-use crate::plausible::STEP_NS;
 
+use super::bound;
 use super::decompress::is_compressed;
 use super::events::Events;
+use super::frames::Frames;
 use super::loss::{CpuLosses, MISC_FILTERED};
 use super::records::{HEADER_BYTES, Record, RecordType, Stop, little_sample_at, record_at};
 use super::sample::Stamp;
-use super::stray;
+use super::stray::{self, STEP_NS};
 
 /// A stretch of one CPU's events in the data, of non-decreasing time without steps of seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,6 +83,8 @@ pub(super) struct Index {
     pub ids_without_thread: Option<bool>,
     /// Whether the recording was of all threads rather than of some, by THREAD_MAP.
     pub all_threads: Option<bool>,
+    /// Damage ended the reading: more than the file's being cut off.
+    pub damaged: bool,
     /// Bytes in runs.
     pub run_bytes: u64,
     pub faults: FaultLog,
@@ -91,14 +94,26 @@ pub(super) struct Index {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Compressed;
 
+/// What is known of the records before they are read.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Known {
+    /// The number that all CPUs of the machine lie below.
+    pub cpus_below: Option<u32>,
+    /// More was written than is there.
+    pub rest_is_lost: bool,
+    /// No record can be a compressed one any more.
+    pub decompressed: bool,
+}
+
 /// Indexes `data[start..]`.
 pub(super) fn build(
     data: &[u8],
     start: usize,
     endian: Endian,
     events: &Events,
+    known: Known,
 ) -> Result<Index, Compressed> {
-    let mut builder = Builder::new(endian, events);
+    let mut builder = Builder::new(endian, events, known);
     let mut offset = start;
     loop {
         if let Some(next) = builder.add_plain(data, offset) {
@@ -106,14 +121,14 @@ pub(super) fn build(
             continue;
         }
         match record_at(data, offset, endian) {
-            Ok(record) => {
-                builder.add(&record)?;
-                offset = record.next;
-            }
-            Err(stop) => {
-                builder.stop(stop, offset, data.len());
-                return Ok(builder.finish(data));
-            }
+            Ok(record) => offset = builder.add_any(&record, data)?,
+            Err(stop) => match builder.resume(stop, offset, data) {
+                Some(next) => offset = next,
+                None => {
+                    builder.stop(stop, offset, data.len());
+                    return Ok(builder.finish(data));
+                }
+            },
         }
     }
 }
@@ -142,21 +157,33 @@ struct Builder<'a> {
     lost_samples: Vec<(Option<u64>, u64)>,
     /// Sum of the LOST records without a CPU.
     lost_without_cpu: u64,
+    known: Known,
+    /// Where damage was stepped over last.
+    skipped: Option<u64>,
+    /// There was damage that no whole records were found behind.
+    gave_up: bool,
+    /// Samples left out whose CPU is not known.
+    lost_nowhere: u64,
 }
 
 impl<'a> Builder<'a> {
-    fn new(endian: Endian, events: &'a Events) -> Self {
+    fn new(endian: Endian, events: &'a Events, known: Known) -> Self {
         Self {
             endian,
             events,
             index: Index {
                 samples: vec![0; events.attrs.len()],
+                damaged: known.rest_is_lost,
                 ..Index::default()
             },
             by_cpu: FxHashMap::default(),
             run: None,
             lost_samples: Vec::new(),
             lost_without_cpu: 0,
+            known,
+            skipped: None,
+            gave_up: false,
+            lost_nowhere: 0,
         }
     }
 
@@ -182,6 +209,64 @@ impl<'a> Builder<'a> {
         }
     }
 
+    /// Adds a record of any kind, and returns where the next one starts: where its size says, unless both the record and
+    /// what lies there are damaged, and whole records lie elsewhere.
+    fn add_any(&mut self, record: &Record<'_>, data: &[u8]) -> Result<usize, Compressed> {
+        let frames = self.frames();
+        if !self.gave_up && !frames.is_sound(record) && !frames.go_on_at(data, record.next) {
+            if let Some(next) = frames.next_after(data, record.offset) {
+                let (kind, size) = (record.kind.0, record.bytes.len());
+                self.skip(record.offset, next, || {
+                    format!("a record of type {kind} and {size} bytes cannot be")
+                });
+                return Ok(next);
+            }
+            self.index.faults.push(record.offset as u64, None, || {
+                "a record that cannot be, and none that can be behind it".to_owned()
+            });
+            self.known.rest_is_lost = true;
+            self.gave_up = true;
+            self.index.damaged = true;
+        }
+        self.add(record)?;
+        Ok(record.next)
+    }
+
+    fn frames(&self) -> Frames<'a> {
+        Frames {
+            endian: self.endian,
+            events: self.events,
+            decompressed: self.known.decompressed,
+        }
+    }
+
+    /// Where whole records lie behind one that is none, which is told.
+    fn resume(&mut self, stop: Stop, offset: usize, data: &[u8]) -> Option<usize> {
+        let what = match stop {
+            Stop::End => return None,
+            Stop::Cut { size, .. } => format!("a record of {size} bytes, more than are left"),
+            Stop::BadSize(_) => stop.describe()?,
+        };
+        let next = self.frames().next_after(data, offset)?;
+        self.skip(offset, next, || what);
+        Some(next)
+    }
+
+    /// Whatever was written from `offset` to `next` is lost, on whatever CPU it was.
+    fn skip(&mut self, offset: usize, next: usize, what: impl FnOnce() -> String) {
+        self.index.faults.push(offset as u64, None, || {
+            let bytes = next - offset;
+            let what = what();
+            format!("{what}: {bytes} bytes up to the next whole record are left out")
+        });
+        self.end_run();
+        self.skipped = Some(offset as u64);
+        for cpu in &mut self.index.cpus {
+            cpu.starts_lossy |= cpu.first_ts.is_none();
+            cpu.losses.lost(offset as u64, None, None);
+        }
+    }
+
     fn add(&mut self, record: &Record<'_>) -> Result<(), Compressed> {
         match record.kind {
             RecordType::SAMPLE => self.sample(record),
@@ -191,7 +276,7 @@ impl<'a> Builder<'a> {
             RecordType::THROTTLE => self.index.throttled += 1,
             RecordType::ID_INDEX => self.id_index(record),
             RecordType::THREAD_MAP => self.thread_map(record),
-            kind if is_compressed(kind) => return Err(Compressed),
+            kind if is_compressed(kind) && !self.known.decompressed => return Err(Compressed),
             _ => {}
         }
         Ok(())
@@ -199,7 +284,7 @@ impl<'a> Builder<'a> {
 
     fn sample(&mut self, record: &Record<'_>) {
         let Some(event) = self.events.of_sample(record.bytes, self.endian) else {
-            self.index.unknown += 1;
+            self.unknown(record);
             return;
         };
         let stamp = self
@@ -207,9 +292,7 @@ impl<'a> Builder<'a> {
             .layout(event)
             .and_then(|layout| layout.stamp(record.bytes, self.endian));
         let Some((cpu, ts)) = stamp.and_then(placed) else {
-            if let Some(stamp) = stamp {
-                self.lose_one(record.offset, stamp.cpu);
-            }
+            self.lose_one(record.offset, stamp.map(|stamp| stamp.cpu));
             self.index.faults.push(record.offset as u64, None, || {
                 "a sample is too short for its time and CPU, or its time is beyond 292 years: left out"
                     .to_owned()
@@ -218,6 +301,20 @@ impl<'a> Builder<'a> {
         };
         self.count(event);
         self.event(record.offset, record.next, cpu, ts);
+    }
+
+    /// A sample of no event that the file describes: its id is damaged, or the list of ids.
+    fn unknown(&mut self, record: &Record<'_>) {
+        self.index.unknown += 1;
+        let cpu = self.events.cpu_of_any(record.bytes, self.endian);
+        self.index.faults.push(record.offset as u64, cpu, || {
+            "a sample belongs to no event that the file describes: left out".to_owned()
+        });
+        // The number may be as damaged.
+        self.lose_one(
+            record.offset,
+            cpu.filter(|cpu| self.by_cpu.contains_key(cpu)),
+        );
     }
 
     /// `u32 pid, tid; char comm[]`. Perf writes the names of tasks that exist already with time 0, and before any event.
@@ -288,19 +385,25 @@ impl<'a> Builder<'a> {
 
     fn place_of(&mut self, cpu: u32) -> usize {
         *self.by_cpu.entry(cpu).or_insert_with(|| {
-            self.index.cpus.push(CpuIndex {
+            let mut index = CpuIndex {
                 cpu,
                 ..CpuIndex::default()
-            });
+            };
+            if let Some(offset) = self.skipped {
+                index.starts_lossy = true;
+                index.losses.lost(offset, None, None);
+            }
+            self.index.cpus.push(index);
             self.index.cpus.len() - 1
         })
     }
 
     /// An event that cannot be placed in time is lost between its neighbours.
-    fn lose_one(&mut self, offset: usize, cpu: u32) {
-        if cpu == u32::MAX {
+    fn lose_one(&mut self, offset: usize, cpu: Option<u32>) {
+        let Some(cpu) = cpu.filter(|&cpu| cpu != u32::MAX) else {
+            self.lost_nowhere += 1;
             return;
-        }
+        };
         self.end_run();
         let place = self.place_of(cpu);
         if let Some(cpu) = self.index.cpus.get_mut(place) {
@@ -387,23 +490,55 @@ impl<'a> Builder<'a> {
     }
 
     fn stop(&mut self, stop: Stop, offset: usize, end: usize) {
-        let rest = end.saturating_sub(offset);
-        let what = match stop {
-            Stop::End => return,
-            Stop::Cut { have, size } => format!(
-                "the data ends within a record: {have} of its {size} bytes are there, and are left out"
-            ),
-            Stop::BadSize(size) => format!(
-                "a record of {size} bytes, less than its own header: the {rest} bytes from there on cannot be read"
-            ),
-        };
-        self.index.faults.push(offset as u64, None, || what);
+        if let Some(what) = stop.describe_rest(end.saturating_sub(offset)) {
+            self.known.rest_is_lost = true;
+            self.index.damaged |= matches!(stop, Stop::BadSize(_));
+            self.index.faults.push(offset as u64, None, || what);
+        }
+    }
+
+    /// Where something is lost, all that a CPU has may be: those without an event that can be read have a loss, too.
+    fn place_named(&mut self) {
+        let lossy = self.known.rest_is_lost || self.skipped.is_some();
+        if lossy && self.has_events() {
+            let named: Vec<u32> = self.index.id_cpus.values().copied().collect();
+            for cpu in named {
+                self.place_of(cpu);
+            }
+        }
+    }
+
+    fn has_events(&self) -> bool {
+        self.index.cpus.iter().any(|cpu| cpu.first_ts.is_some())
+    }
+
+    /// Every CPU that was recorded may have lost events.
+    fn lose_rest(&mut self) {
+        if !self.has_events() {
+            return;
+        }
+        for cpu in &mut self.index.cpus {
+            cpu.losses.lose_rest();
+        }
     }
 
     fn finish(mut self, data: &[u8]) -> Index {
         self.end_run();
-        self.place_lost_samples();
         let (endian, events) = (self.endian, self.events);
+        let nowhere = match self.known.cpus_below {
+            Some(below) => bound::leave_out(&mut self.index, below, data, endian, events),
+            None => 0,
+        };
+        self.by_cpu = (0..)
+            .zip(&self.index.cpus)
+            .map(|(place, cpu)| (cpu.cpu, place))
+            .collect();
+        self.place_lost_samples();
+        self.place_named();
+        if self.known.rest_is_lost {
+            self.lose_rest();
+        }
+        let nowhere = nowhere.saturating_add(self.lost_nowhere);
         let mut index = self.index;
         let believed = stray::believed(&index.cpus);
         let strayed = stray::leave_out(&mut index, believed, data, endian, events);
@@ -428,6 +563,7 @@ impl<'a> Builder<'a> {
             .iter()
             .fold(0_u64, |sum, (_, count)| sum.saturating_add(*count));
         index.lost_unplaced = by_lost.max(by_samples).saturating_sub(placed);
+        index.lost_unplaced = index.lost_unplaced.saturating_add(nowhere);
         index
     }
 

@@ -26,7 +26,7 @@ pub(super) const MISC_FILTERED: u16 = 1 << 15;
 pub(super) struct Loss {
     pub begin: i64,
     pub end: i64,
-    /// `None` if the record names more events than there can be.
+    /// `None` if the record names more events than there can be, or nothing tells.
     pub count: Option<u64>,
     /// Where the LOST record lies: orders the loss among events of equal time.
     pub offset: u64,
@@ -42,6 +42,8 @@ pub(super) struct CpuLosses {
     lost: u64,
     /// Sum of the LOST_SAMPLES records.
     lost_samples: u64,
+    /// What was written behind the last event cannot be read.
+    rest: bool,
 }
 
 impl CpuLosses {
@@ -56,6 +58,11 @@ impl CpuLosses {
 
     pub fn lost_samples(&mut self, count: u64) {
         self.lost_samples = self.lost_samples.saturating_add(count);
+    }
+
+    /// What was written after this cannot be read: nobody knows how much.
+    pub fn lose_rest(&mut self) {
+        self.rest = true;
     }
 
     /// The sum of the LOST records.
@@ -104,6 +111,16 @@ impl CpuLosses {
                 begin,
                 end: last_of_all.max(begin),
                 count: Some(excess),
+                offset: u64::MAX - 1,
+            });
+        }
+        // A CPU whose event is the trace's last has no time left to lose anything in.
+        let ends_last = last.is_some_and(|last| last >= last_of_all);
+        if self.rest && !ends_last {
+            self.losses.push(Loss {
+                begin,
+                end: last_of_all.max(begin),
+                count: None,
                 offset: u64::MAX - 1,
             });
         }

@@ -10,11 +10,13 @@
 //! the Linux sources; each module names the part that it follows.
 
 mod attr;
+mod bound;
 mod counting;
 mod decompress;
 mod early;
 mod events;
 mod features;
+mod frames;
 mod header;
 mod index;
 mod loss;
@@ -49,7 +51,7 @@ use self::counting::Counting;
 use self::events::Events;
 use self::features::Features;
 use self::header::{Header, Layout, Seekable};
-use self::index::Index;
+use self::index::{Index, Known};
 use self::meta::Container;
 use self::stream::{Merged, Source};
 
@@ -133,11 +135,16 @@ impl PerfTrace {
             hint: "record again with `perf record --sample-identifier`".into(),
         })?;
         let mut faults = front.faults;
+        let known = Known {
+            cpus_below: bound::of_features(features),
+            ..Known::default()
+        };
         let (data, data_end, mut index) = read_index(
             bytes,
             front.data,
             front.endian,
             &events,
+            known,
             &mut front.container,
             &mut faults,
         )
@@ -150,6 +157,9 @@ impl PerfTrace {
         }
         faults.absorb(std::mem::take(&mut index.faults));
         index.faults = faults;
+        if index.damaged && index.samples.iter().all(|&count| count == 0) {
+            return Err(nothing_readable(path, &index.faults));
+        }
         // Perf's own names come second, for they are of the recording's time.
         index.task_names.splice(0..0, front.task_names);
         let mut meta = meta::describe(front.container, &events, features, &mut index);
@@ -375,10 +385,17 @@ impl Front {
             by_id.extend(desc.ids.iter().map(|&id| (id, desc.name.as_str())));
         }
         by_id.extend(self.renamed.iter().map(|(id, name)| (*id, name.as_str())));
+        let same = described.len() == self.attrs.len();
         for (place, attr) in self.attrs.iter_mut().enumerate() {
             let by_place = described.get(place).map(|desc| desc.name.as_str());
             let name = attr.ids.iter().find_map(|id| by_id.get(id).copied());
             attr.name = name.or(by_place).map(str::to_owned);
+            // The header has them twice, and the first list may be damaged.
+            if attr.ids.is_empty()
+                && let Some(desc) = described.get(place).filter(|_| same)
+            {
+                attr.ids.clone_from(&desc.ids);
+            }
         }
     }
 
@@ -430,7 +447,7 @@ impl Front {
             )
         } else if self.container.cut {
             (
-                "the file is cut off before the event formats, which come last, so its tracepoints cannot be decoded",
+                "its end, where the event formats are, is missing or damaged (it may be cut off), so its tracepoints cannot be decoded",
                 "copy it again in full",
             )
         } else {
@@ -453,18 +470,21 @@ fn read_index(
     data: std::ops::Range<usize>,
     endian: Endian,
     events: &Events,
+    mut known: Known,
     container: &mut Container,
     faults: &mut FaultLog,
 ) -> std::io::Result<(Bytes, usize, Index)> {
     let records = bytes.get(..data.end).unwrap_or(&bytes);
-    if let Ok(index) = index::build(records, data.start, endian, events) {
+    if let Ok(index) = index::build(records, data.start, endian, events, known) {
         let end = records.len();
         return Ok((bytes, end, index));
     }
     container.compressed = true;
     let records = records.get(data.start..).unwrap_or_default();
-    let plain = decompress::decompress(records, endian, faults)?;
-    let index = index::build(&plain, 0, endian, events).unwrap_or_default();
+    let plain;
+    (plain, known.rest_is_lost) = decompress::decompress(records, endian, faults)?;
+    known.decompressed = true;
+    let index = index::build(&plain, 0, endian, events, known).unwrap_or_default();
     let end = plain.len();
     Ok((plain, end, index))
 }
@@ -520,6 +540,22 @@ fn nothing_recorded(path: &Path, cut: bool) -> OpenError {
         what: what.into(),
         hint: hint.into(),
     }
+}
+
+/// Damage that leaves no event.
+fn nothing_readable(path: &Path, faults: &FaultLog) -> OpenError {
+    let (what, offset) = faults
+        .kept()
+        .first()
+        .map_or(("the records are damaged", 0), |fault| {
+            (fault.what.as_str(), fault.offset)
+        });
+    malformed(
+        path,
+        &format!("no event can be read: {what}"),
+        offset,
+        "copy the file again, or record again",
+    )
 }
 
 fn malformed(path: &Path, what: &str, offset: u64, hint: &str) -> OpenError {

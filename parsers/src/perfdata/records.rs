@@ -17,6 +17,7 @@ impl RecordType {
     pub const LOST_SAMPLES: Self = Self(13);
     pub const HEADER_ATTR: Self = Self(64);
     pub const HEADER_TRACING_DATA: Self = Self(66);
+    pub const FINISHED_ROUND: Self = Self(68);
     pub const ID_INDEX: Self = Self(69);
     pub const AUXTRACE: Self = Self(71);
     pub const THREAD_MAP: Self = Self(73);
@@ -24,7 +25,8 @@ impl RecordType {
     pub const HEADER_FEATURE: Self = Self(80);
     /// A piece of a zstd stream; perf 5.2 on.
     pub const COMPRESSED: Self = Self(81);
-    /// The same with the piece's exact size in front, since records are padded to 8 bytes; perf 6.16 on.
+    pub const FINISHED_INIT: Self = Self(82);
+    /// The same as COMPRESSED with the piece's exact size in front, since records are padded to 8 bytes; perf 6.16 on.
     pub const COMPRESSED2: Self = Self(83);
 }
 
@@ -56,6 +58,32 @@ pub(super) enum Stop {
     Cut { have: usize, size: usize },
     /// A size no record can have.
     BadSize(u16),
+}
+
+impl Stop {
+    /// The same where the `rest` of the data, in bytes, is left out.
+    pub fn describe_rest(self, rest: usize) -> Option<String> {
+        let what = self.describe()?;
+        match self {
+            Self::BadSize(_) => Some(format!(
+                "{what}: the {rest} bytes from there on cannot be read"
+            )),
+            _ => Some(what),
+        }
+    }
+
+    /// What was found, if that is damage.
+    pub fn describe(self) -> Option<String> {
+        match self {
+            Self::End => None,
+            Self::Cut { have, size } => Some(format!(
+                "the data ends within a record: {have} of its {size} bytes are there, and are left out"
+            )),
+            Self::BadSize(size) => Some(format!(
+                "a record of {size} bytes, less than its own header"
+            )),
+        }
+    }
 }
 
 /// The record at `offset` of `data`.

@@ -321,7 +321,12 @@ impl SampleLayout {
         self.id
     }
 
-    /// Where other records hold it, counted back from their end.
+    /// Where samples hold their CPU, counted from their start.
+    pub fn cpu_place(&self) -> Option<usize> {
+        self.cpu
+    }
+
+    /// Where other records hold the id, counted back from their end.
     pub fn trailer_id_place(&self) -> Option<usize> {
         self.trailer.and_then(|trailer| trailer.id)
     }

@@ -5,12 +5,15 @@
 //! are overwritten are written newest first: there no run goes on from another, and all are believed.)
 
 use crate::bytes::Endian;
-use crate::plausible::{STEP_NS, Span};
+use crate::plausible::{STEP_NS as LONG_STEP_NS, Span};
 
 use super::events::Events;
 use super::index::{CpuIndex, Index, Run};
 use super::loss::{CpuLosses, Loss};
 use super::records::{RecordType, record_at};
+
+/// 2^30 ns, 1.1 s. Runs end where time goes on by more, so that a sample that is ahead is a run of its own.
+pub(super) const STEP_NS: i64 = 1 << 30;
 
 /// So many bytes may stray between runs that go on from each other: those of a page, and of the records it cut.
 const STRAY_BYTES: usize = 8192;
@@ -27,6 +30,7 @@ pub(super) fn leave_out(
     events: &Events,
 ) -> u64 {
     let mut strayed = 0;
+    let step = Step::of(index);
     let Index {
         cpus,
         samples,
@@ -36,7 +40,7 @@ pub(super) fn leave_out(
     } = index;
     for cpu in cpus {
         cpu.losses.stay_within(believed);
-        let stray = strays(&cpu.runs, believed);
+        let stray = strays(&cpu.runs, believed, step);
         if stray.is_empty() {
             continue;
         }
@@ -73,9 +77,9 @@ pub(super) fn believed(cpus: &[CpuIndex]) -> Span {
 }
 
 /// By run, whether its times cannot be right; empty if all can.
-fn strays(runs: &[Run], believed: Span) -> Vec<bool> {
+fn strays(runs: &[Run], believed: Span, step: Step) -> Vec<bool> {
     let in_order = runs.windows(2).all(|pair| match pair {
-        [one, next] => goes_on(one, next),
+        [one, next] => step.goes_on(one, next),
         _ => true,
     });
     let far = |run: &Run| !believed.contains(run.first_ts) || !believed.contains(run.last_ts);
@@ -85,7 +89,11 @@ fn strays(runs: &[Run], believed: Span) -> Vec<bool> {
     let near: Vec<(usize, Run)> = runs.iter().copied().enumerate().collect();
     let near: Vec<(usize, Run)> = near.into_iter().filter(|(_, run)| !far(run)).collect();
     let mut stray = vec![true; runs.len()];
-    let mut neighbours = Neighbours::default();
+    let mut neighbours = Neighbours {
+        step,
+        before: None,
+        in_order: false,
+    };
     let mut rest = near.as_slice();
     while let Some(((at, run), more)) = rest.split_first() {
         let left_out = neighbours.straying(rest);
@@ -105,14 +113,33 @@ fn strays(runs: &[Run], believed: Span) -> Vec<bool> {
     }
 }
 
-/// Whether `next` may have been written after `one`.
-fn goes_on(one: &Run, next: &Run) -> bool {
-    one.last_ts <= next.first_ts.saturating_add(STEP_NS)
+/// How far a CPU's time may step back, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+struct Step(i64);
+
+impl Step {
+    /// Where rings follow threads, a CPU's samples come from several, each emptied in its turn: perhaps after seconds.
+    fn of(index: &Index) -> Self {
+        match index.all_threads.or(index.ids_without_thread) {
+            Some(true) => Self(STEP_NS),
+            _ => Self(LONG_STEP_NS),
+        }
+    }
+
+    /// Whether `next` may have been written after `one`. Between two stretches of seconds the clock may have been set.
+    fn goes_on(self, one: &Run, next: &Run) -> bool {
+        let is_long = |run: &Run| run.last_ts.saturating_sub(run.first_ts) > STEP_NS;
+        let step = match is_long(one) && is_long(next) {
+            true => LONG_STEP_NS,
+            false => self.0,
+        };
+        one.last_ts <= next.first_ts.saturating_add(step)
+    }
 }
 
 /// The runs that were believed last.
-#[derive(Default)]
 struct Neighbours {
+    step: Step,
     before: Option<Run>,
     /// It goes on from the one before it.
     in_order: bool,
@@ -120,7 +147,9 @@ struct Neighbours {
 
 impl Neighbours {
     fn add(&mut self, run: &Run) {
-        self.in_order = self.before.is_some_and(|before| goes_on(&before, run));
+        self.in_order = self
+            .before
+            .is_some_and(|before| self.step.goes_on(&before, run));
         self.before = Some(*run);
     }
 
@@ -148,9 +177,10 @@ impl Neighbours {
 
     /// Out of order with a neighbour; the first of a CPU with both that follow.
     fn is_out_of_order(&self, run: &Run, next: Option<&Run>, then: Option<&Run>) -> bool {
-        let before_next = |next: Option<&Run>| next.is_some_and(|next| !goes_on(run, next));
+        let before_next =
+            |next: Option<&Run>| next.is_some_and(|next| !self.step.goes_on(run, next));
         match &self.before {
-            Some(before) => !goes_on(before, run) || before_next(next),
+            Some(before) => !self.step.goes_on(before, run) || before_next(next),
             None => before_next(next) && before_next(then),
         }
     }
@@ -161,11 +191,13 @@ impl Neighbours {
         let bytes: usize = group.iter().map(|(_, run)| run.bytes()).sum();
         let outweighs = |run: &Run| run.bytes() > bytes;
         match (&self.before, next, then) {
-            (Some(before), Some(next), Some(then)) => goes_on(before, next) && goes_on(next, then),
-            (Some(before), Some(next), None) => {
-                goes_on(before, next) && (self.in_order || outweighs(next))
+            (Some(before), Some(next), Some(then)) => {
+                self.step.goes_on(before, next) && self.step.goes_on(next, then)
             }
-            (None, Some(next), Some(then)) => goes_on(next, then),
+            (Some(before), Some(next), None) => {
+                self.step.goes_on(before, next) && (self.in_order || outweighs(next))
+            }
+            (None, Some(next), Some(then)) => self.step.goes_on(next, then),
             (Some(before), None, _) => self.in_order && group.len() == 1 && outweighs(before),
             (None, ..) => false,
         }
@@ -215,7 +247,13 @@ impl Kept {
 }
 
 /// Takes a run's samples out of the counts, and tells how many events it has.
-fn uncount(run: &Run, data: &[u8], endian: Endian, events: &Events, samples: &mut [u64]) -> u64 {
+pub(super) fn uncount(
+    run: &Run,
+    data: &[u8],
+    endian: Endian,
+    events: &Events,
+    samples: &mut [u64],
+) -> u64 {
     let mut count = 0;
     let mut offset = run.start;
     while offset < run.end
@@ -267,8 +305,13 @@ mod tests {
     fn stray(seconds: &[(i64, i64)]) -> Vec<usize> {
         let runs = runs(seconds);
         let believed = Span::around(runs.iter().map(|run| (run.first_ts, 1)).collect());
-        let stray = strays(&runs, believed);
-        (0..stray.len()).filter(|&at| stray[at]).collect()
+        let places = |step| -> Vec<usize> {
+            let stray = strays(&runs, believed, step);
+            (0..stray.len()).filter(|&at| stray[at]).collect()
+        };
+        let stray = places(Step(STEP_NS));
+        assert_eq!(stray, places(Step(LONG_STEP_NS)));
+        stray
     }
 
     #[test]
@@ -290,7 +333,10 @@ mod tests {
         assert_eq!(stray(&[(900, 900), (3, 4), (4, 5)]), [0]);
         let mut last = runs(&[(101, 102), (103, 104), (5, 5)]);
         last[1].start -= 50;
-        assert_eq!(strays(&last, Span::ALL), [false, false, true]);
+        assert_eq!(
+            strays(&last, Span::ALL, Step(STEP_NS)),
+            [false, false, true]
+        );
         // Years away, whatever the order.
         assert_eq!(stray(&[(1, 2), (1 << 32, 1 << 32)]), [1]);
     }
@@ -307,6 +353,6 @@ mod tests {
         for at in [1, 2] {
             runs[at].end = runs[at].start + 10_000;
         }
-        assert!(strays(&runs, Span::ALL).is_empty());
+        assert!(strays(&runs, Span::ALL, Step(STEP_NS)).is_empty());
     }
 }

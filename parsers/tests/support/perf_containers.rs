@@ -26,9 +26,20 @@ fn events(trace: &PerfTrace) -> Vec<Event> {
     all
 }
 
+fn faults(trace: &PerfTrace) -> Vec<String> {
+    let mut events = trace.merged();
+    while events.next_event().is_some() {}
+    let faults = events.take_faults();
+    faults.kept().iter().map(|of| of.what.clone()).collect()
+}
+
 /// Time, CPU and wakee of each wakeup.
 fn wakeups(trace: &PerfTrace) -> Vec<(i64, u32, i32)> {
-    events(trace)
+    wakeups_of(&events(trace))
+}
+
+fn wakeups_of(events: &[Event]) -> Vec<(i64, u32, i32)> {
+    events
         .iter()
         .filter_map(|event| match &event.payload {
             Payload::Waking(wake) => {
@@ -126,8 +137,17 @@ fn an_unknown_id_leaves_the_sample_out() {
     let mut file = two_cpus(false, SAMPLE);
     file.sample(0, 99, 50, 0, 1);
     let trace = open(file.seekable()).expect("it opens");
-    assert_eq!(wakeups(&trace), EXPECTED);
+    let mut events = trace.merged();
+    let all: Vec<Event> = std::iter::from_fn(|| events.next_event()).collect();
+    let lost = all
+        .iter()
+        .filter(|of| matches!(of.payload, Payload::LossBegin { count: Some(1) }));
+    assert_eq!(lost.map(|of| of.cpu).collect::<Vec<_>>(), [0]);
+    assert_eq!(wakeups_of(&all), EXPECTED);
     assert!(trace.meta().notes[0].contains("1 samples belong to no event"));
+    let faults = faults(&trace);
+    assert_eq!(faults.len(), 1);
+    assert!(faults[0].contains("belongs to no event"), "{faults:?}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use ttwu_parsers::error::OpenError;
+use ttwu_parsers::event::Payload;
 use ttwu_parsers::map::Bytes;
 use ttwu_parsers::perfdata::PerfTrace;
 
@@ -32,9 +33,12 @@ fn open(bytes: Vec<u8>) -> Result<PerfTrace, OpenError> {
     PerfTrace::open(Bytes::owned(bytes), Path::new("perf.data"))
 }
 
+/// How many events were recorded: the edges of losses are not.
 fn count(trace: &PerfTrace) -> usize {
     let mut events = trace.merged();
-    std::iter::from_fn(|| events.next_event()).count()
+    std::iter::from_fn(|| events.next_event())
+        .filter(|event| !matches!(event.payload, Payload::LossBegin { .. } | Payload::LossEnd))
+        .count()
 }
 
 #[test]
