@@ -14,13 +14,14 @@ const FAULTS: usize = 5;
 /// All caveats that apply.
 pub fn caveats(scope: &Scope, selection: &Selection, ledger: &Ledger) -> Vec<String> {
     let facts = &scope.facts;
-    let mut told: Vec<String> = facts
-        .meta
-        .notes
-        .iter()
-        .map(|note| escape(note.as_bytes()))
-        .collect();
-    told.extend(facts.topology().warnings().iter().cloned());
+    let notes = facts.meta.notes.iter();
+    let notes = notes.map(|note| escape(note.as_bytes()));
+    // CPUs without an LLC make the most figures partial: nothing is more needed to read them.
+    let uncovered = facts.topology().uncovered();
+    let warnings = facts.topology().warnings().iter();
+    let warnings = warnings.filter(|warning| Some(*warning) != uncovered.as_ref());
+    let mut told: Vec<String> = uncovered.iter().cloned().chain(notes).collect();
+    told.extend(warnings.cloned());
     told.extend(recording(facts));
     told.extend(damage(facts));
     told.extend(unknown_time(facts, ledger));

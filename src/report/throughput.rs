@@ -33,16 +33,18 @@ fn rate(of: &Throughput) -> String {
     if !of.named_throughput {
         return format!("{rate} wakeups per second among {tasks}; name work with --work.");
     }
-    let at_least = if of.units_missed_at_most > 0 {
-        "at least "
-    } else {
-        ""
+    let (at_least, missed) = match of.units_missed_at_most {
+        0 => ("", String::new()),
+        n => (
+            "at least ",
+            format!("; up to {} more, of which no marker tells", count(n)),
+        ),
     };
     let span = duration(of.span.end_ns.saturating_sub(of.span.start_ns));
     let time = duration(of.time_per_unit_ns.round() as i64);
     let units = units::counted(of.units, "unit");
     format!(
-        "Throughput: {at_least}{rate} units per second ({}): {units} in {span}, {time} each{}.",
+        "Throughput: {at_least}{rate} units per second ({}): {units} in {span}, {time} each{missed}{}.",
         of.unit,
         lost_capacity(of)
     )
@@ -81,7 +83,10 @@ fn lost_capacity(of: &Throughput) -> String {
     };
     let mut shares: Vec<String> = given(lost).map(percent).collect();
     shares.dedup();
-    format!("; lost CPU capacity {}", shares.join(" to "))
+    format!(
+        "; lost CPU capacity {} of what tasks used or might have",
+        shares.join(" to ")
+    )
 }
 
 #[cfg(test)]
@@ -135,14 +140,19 @@ mod tests {
     fn work_is_throughput() {
         assert_eq!(
             pushed(&sample()),
-            "Throughput: 2,000.0 units per second (marker wakelab): 3,000 units in 1.500 s, 500 µs each; lost CPU capacity 0.0 % to 12.5 %. \
+            "Throughput: 2,000.0 units per second (marker wakelab): 3,000 units in 1.500 s, 500 µs each; lost CPU capacity 0.0 % to 12.5 % of what tasks used or might have. \
              Per unit, on the whole machine: 2.00 wakeups, 4.00 switches, IPIs unknown."
         );
         let missed = Throughput {
             units_missed_at_most: 99,
             ..sample()
         };
-        assert!(pushed(&missed).starts_with("Throughput: at least 2,000.0 units"));
+        let missed = pushed(&missed);
+        assert!(missed.starts_with("Throughput: at least 2,000.0 units"));
+        assert!(
+            missed.contains("500 µs each; up to 99 more, of which no marker tells; lost"),
+            "{missed}"
+        );
     }
 
     #[test]
