@@ -129,6 +129,8 @@ fn describe(loss: &Loss, answer: &Answer) -> String {
         _ => "was spent by idle CPUs while tasks waited elsewhere",
     };
     let more = match loss.word {
+        // What the work lost most by is told in the sentence before.
+        _ if of_work(answer).is_some() => String::new(),
         "transit" => commonest_path(answer),
         _ => verdict_with_most_lost(answer),
     };

@@ -35,10 +35,7 @@ fn rate(of: &Throughput) -> String {
     }
     let (at_least, missed) = match of.units_missed_at_most {
         0 => ("", String::new()),
-        n => (
-            "at least ",
-            format!("; up to {} more, of which no marker tells", count(n)),
-        ),
+        n => ("at least ", format!(" ({} more at most)", count(n))),
     };
     let span = duration(of.span.end_ns.saturating_sub(of.span.start_ns));
     let time = duration(of.time_per_unit_ns.round() as i64);
@@ -83,10 +80,7 @@ fn lost_capacity(of: &Throughput) -> String {
     };
     let mut shares: Vec<String> = given(lost).map(percent).collect();
     shares.dedup();
-    format!(
-        "; lost CPU capacity {} of what tasks used or might have",
-        shares.join(" to ")
-    )
+    format!("; lost CPU capacity {}", shares.join(" to "))
 }
 
 #[cfg(test)]
@@ -140,7 +134,7 @@ mod tests {
     fn work_is_throughput() {
         assert_eq!(
             pushed(&sample()),
-            "Throughput: 2,000.0 units per second (marker wakelab): 3,000 units in 1.500 s, 500 µs each; lost CPU capacity 0.0 % to 12.5 % of what tasks used or might have. \
+            "Throughput: 2,000.0 units per second (marker wakelab): 3,000 units in 1.500 s, 500 µs each; lost CPU capacity 0.0 % to 12.5 %. \
              Per unit, on the whole machine: 2.00 wakeups, 4.00 switches, IPIs unknown."
         );
         let missed = Throughput {
@@ -150,7 +144,7 @@ mod tests {
         let missed = pushed(&missed);
         assert!(missed.starts_with("Throughput: at least 2,000.0 units"));
         assert!(
-            missed.contains("500 µs each; up to 99 more, of which no marker tells; lost"),
+            missed.contains("500 µs each (99 more at most); lost"),
             "{missed}"
         );
     }

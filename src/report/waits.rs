@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use super::glossary::{self, VERDICTS};
 use super::table::{ALARM, Column, Lines, push_line, push_list, push_paragraph};
-use super::units::{count, counted, duration, percent};
+use super::units::{count, counted, duration, percent, short_count};
 use super::{Columns, headings, lost, most};
 use crate::attribute::answer::{VerdictFacts, Waits};
 
@@ -107,7 +107,7 @@ impl WaitColumns {
 /// Verdicts beyond the listed ones, and waits that have none.
 fn push_rest(rest: &[(&str, &VerdictFacts)], waits: &Waits, out: &mut String) {
     let rest = rest.iter();
-    let rest = rest.map(|(word, facts)| format!("{word} {}", count(most(facts.count))));
+    let rest = rest.map(|(word, facts)| format!("{word} {}", short_count(most(facts.count))));
     let rest: Vec<String> = rest.collect();
     if !rest.is_empty() {
         push_list(out, "  ", "also: ", &rest);
