@@ -261,7 +261,8 @@ impl Topology {
     fn warn(&mut self) {
         let warnings = [
             self.no_llc(),
-            self.missing_cpus(),
+            self.uncovered(),
+            self.core_across_llcs(),
             self.no_cores(),
             self.no_nodes(),
             self.llc_across_nodes(),
@@ -281,7 +282,8 @@ impl Topology {
         })
     }
 
-    fn missing_cpus(&self) -> Option<String> {
+    /// Says of which CPUs of the trace a known topology names no LLC, if there are such.
+    pub fn uncovered(&self) -> Option<String> {
         let missing: Vec<u32> = self
             .cpus
             .iter()
@@ -297,7 +299,7 @@ impl Topology {
         (self.is_known() && !missing.is_empty()).then(|| {
             format!(
                 "the trace has events of CPUs {shown}{more}, which are in no LLC of {}: pairs with them \
-                 are unknown",
+                 are unknown, and in the ledger and the verdicts they count as one LLC of their own",
                 self.source
             )
         })
@@ -334,6 +336,15 @@ impl Topology {
         self.llcs()?.iter().find(spans).map(|llc| format_list(llc))
     }
 
+    fn core_across_llcs(&self) -> Option<String> {
+        let (core, _) = core_across_llcs(&self.facts)?;
+        Some(format!(
+            "the threads {core} of one core are in several LLCs by {}, which no hardware has: figures of SMT and LLC \
+             contradict each other",
+            self.source
+        ))
+    }
+
     fn llc_across_nodes(&self) -> Option<String> {
         let cpus = self.llc_across(&self.nodes)?;
         Some(format!(
@@ -366,6 +377,22 @@ impl Topology {
             )
         })
     }
+}
+
+/// The first core whose threads are in several LLCs, and one LLC of them, as lists.
+pub fn core_across_llcs(facts: &TopologyFacts) -> Option<(String, String)> {
+    let (cores, llcs) = (facts.cores.as_deref()?, facts.llcs.as_deref()?);
+    let ids = GroupIds::new(Some(llcs));
+    let found = cores.iter().find_map(|core| {
+        let mut known = core.iter().filter_map(|&cpu| ids.get(cpu));
+        let first = known.next()?;
+        known.any(|id| id != first).then_some((core, first))
+    });
+    let (core, llc) = found?;
+    let llc = llcs
+        .get(llc as usize)
+        .map_or_else(String::new, |llc| format_list(llc));
+    Some((format_list(core), llc))
 }
 
 /// Drops CPU ids above the cap, which no reader lets through, so that tables stay bounded.

@@ -2,12 +2,14 @@
 
 use smallvec::SmallVec;
 
+use std::hash::{Hash, Hasher};
+
 use crate::bytes::until_nul;
 use crate::machine_record::{CONTINUED, PREFIX};
 use crate::print_fmt::PrevState;
 
 /// A task's name as the kernel keeps it: 16 bytes, NUL-padded, not necessarily text.
-#[derive(Debug, Clone, Copy, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, Eq, Default)]
 pub struct Comm(pub [u8; 16]);
 
 impl PartialEq for Comm {
@@ -15,6 +17,12 @@ impl PartialEq for Comm {
     fn eq(&self, other: &Self) -> bool {
         let ([a, b], [c, d]) = (self.halves(), other.halves());
         (a ^ c) | (b ^ d) == 0
+    }
+}
+
+impl Hash for Comm {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
     }
 }
 

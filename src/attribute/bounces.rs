@@ -139,7 +139,7 @@ pub fn bounces(scope: &Scope) -> PolarsResult<Known<Bounces>> {
     if scope.facts.recorded("sched_migrate_task").is_none() {
         return Ok(Known::unknown("sched_migrate_task is not recorded"));
     }
-    if let Some(reason) = scope.facts.llcs_unknown() {
+    if let Some(reason) = scope.facts.crossing_unknown() {
         return Ok(Known::unknown(reason));
     }
     let found = search(scope, &[])?;

@@ -20,15 +20,16 @@ pub fn caveats(
     wakeups: &Wakeups,
 ) -> Vec<String> {
     let facts = &scope.facts;
-    let mut told: Vec<String> = facts
-        .meta
-        .notes
-        .iter()
-        .map(|note| escape(note.as_bytes()))
-        .collect();
-    told.extend(facts.topology().warnings().iter().cloned());
-    told.extend(silence(facts.survey));
+    let notes = facts.meta.notes.iter();
+    let notes = notes.map(|note| escape(note.as_bytes()));
+    // CPUs without an LLC make the most figures partial: nothing is more needed to read them.
+    let uncovered = facts.topology().uncovered();
+    let warnings = facts.topology().warnings().iter();
+    let warnings = warnings.filter(|warning| Some(*warning) != uncovered.as_ref());
+    let mut told: Vec<String> = silence(facts.survey).into_iter().collect();
     told.extend(mixed_up(wakeups));
+    told.extend(uncovered.iter().cloned().chain(notes));
+    told.extend(warnings.cloned());
     told.extend(recording(facts));
     told.extend(damage(facts));
     told.extend(unknown_time(facts, ledger));

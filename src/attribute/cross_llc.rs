@@ -124,7 +124,7 @@ impl Costs {
 
 /// Why nothing can be said, if so.
 fn unknown(scope: &Scope) -> Option<String> {
-    if let Some(reason) = scope.facts.llcs_unknown() {
+    if let Some(reason) = scope.facts.crossing_unknown() {
         return Some(reason);
     }
     let llcs = scope.facts.topology().llcs().map_or(0, <[_]>::len);

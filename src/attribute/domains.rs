@@ -239,7 +239,7 @@ struct Scratch {
 }
 
 fn behaviour(scope: &Scope) -> PolarsResult<Known<DomainBehaviour>> {
-    if let Some(reason) = scope.facts.llcs_unknown() {
+    if let Some(reason) = scope.facts.crossing_unknown() {
         return Ok(Known::unknown(reason));
     }
     let topology = scope.facts.topology();

@@ -120,6 +120,14 @@ pub fn with_llcs<T>(scope: &Scope, of: impl FnOnce() -> T) -> Known<T> {
     }
 }
 
+/// What only a topology can tell that names the LLC of more CPUs than those of one.
+pub fn with_crossing<T>(scope: &Scope, of: impl FnOnce() -> T) -> Known<T> {
+    match scope.facts.crossing_unknown() {
+        Some(reason) => Known::unknown(reason),
+        None => Known::Value(of()),
+    }
+}
+
 /// The selected CPUs' time by LLC, the one with the most waiting first.
 pub fn llcs(scope: &Scope) -> PolarsResult<Known<Vec<LlcFacts>>> {
     if let Some(reason) = scope.facts.llcs_unknown() {

@@ -128,11 +128,14 @@ pub fn migrations(scope: &Scope) -> PolarsResult<Known<Migrations>> {
             let of_cause = found.moves.get(by_cause(cause));
             of_cause.map_or(0, |by| by.iter().sum())
         }),
-        cross_llc_share: share(
-            found.crossing,
-            known_distances(&found),
-            "no migration that counts has a known distance",
-        ),
+        cross_llc_share: match scope.facts.crossing_unknown() {
+            Some(reason) if scope.facts.topology().is_known() => Known::unknown(reason),
+            _ => share(
+                found.crossing,
+                known_distances(&found),
+                "no migration that counts has a known distance",
+            ),
+        },
         unsure_share: share(unsure(&found), found.total(), "there are no migrations"),
         by_confidence: of_causes(|cause| {
             by_word(Confidence::ALL, Confidence::as_str, |sure| {

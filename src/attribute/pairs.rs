@@ -406,7 +406,7 @@ fn distances(counts: &[u64]) -> ByWord<u64> {
 }
 
 fn cross_llc_share(scope: &Scope, seen: &Seen) -> Known<f64> {
-    if let Some(reason) = scope.facts.llcs_unknown() {
+    if let Some(reason) = scope.facts.crossing_unknown() {
         return Known::unknown(reason);
     }
     let [within, across] = seen.llc;

@@ -14,7 +14,7 @@ use self::residency::{OTHER, Parts, Residency, residencies};
 pub use self::spread::spread;
 use super::answer::{CoResidency, Known, ProcessFacts, ResidencyWindow, Spread};
 use super::blocks::Block;
-use super::ledger::with_llcs;
+use super::ledger::{with_crossing, with_llcs};
 use super::scope::Scope;
 use super::work::Done;
 
@@ -237,13 +237,13 @@ fn facts_of(
         llc_run_ns: with_llcs(scope, || llc_run_ns(scope, residency)),
         co_residency: co_residency(scope, residency),
         wakeups_inside: wakeups.all,
-        cross_llc_wakeups: match (with_llcs(scope, || wakeups.across), wakeups.known) {
+        cross_llc_wakeups: match (with_crossing(scope, || wakeups.across), wakeups.known) {
             (Known::Value(_), 0) if wakeups.all > 0 => {
                 Known::unknown("no wakeup inside has a waker's and a chosen CPU of known LLCs")
             }
             (known, _) => known,
         },
-        llc_moves: with_llcs(scope, || residency.llc_moves),
+        llc_moves: with_crossing(scope, || residency.llc_moves),
         thread_run_ns: match spread(&runs) {
             Some(spread) => Known::Value(spread),
             None => Known::unknown("none of its threads was active"),

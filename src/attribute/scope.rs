@@ -70,6 +70,14 @@ impl<'a> Facts<'a> {
             .find(|text| text.contains("topology is unknown") || text.contains("LLC unknown"));
         Some(warning.map_or_else(|| "the topology is unknown".to_owned(), Clone::clone))
     }
+
+    /// Why nothing can be said of what crosses LLCs, if so: with one known LLC, a CPU of none may be in another.
+    pub fn crossing_unknown(&self) -> Option<String> {
+        let topology = self.topology();
+        let one = topology.llcs().is_some_and(|llcs| llcs.len() < 2);
+        self.llcs_unknown()
+            .or_else(|| topology.uncovered().filter(|_| one))
+    }
 }
 
 /// The rows that count.

@@ -122,7 +122,7 @@ fn per_waker_cpu(scope: &Scope, census: &Census) -> BTreeMap<String, u64> {
 
 /// The share of wakeups across LLCs among those of which both LLCs are known.
 fn cross_llc_share(scope: &Scope, census: &Census) -> Known<f64> {
-    if let Some(reason) = scope.facts.llcs_unknown() {
+    if let Some(reason) = scope.facts.crossing_unknown() {
         return Known::unknown(reason);
     }
     let crossing = census.count(|kind| kind.cross_llc == Some(true));

@@ -12,6 +12,7 @@ use crate::attribute::explain::{self, Sense};
 use crate::attribute::{self, Selection};
 use crate::pipeline::{self, Prepared, RunOptions, TimePoint};
 use crate::replay::Counts;
+use crate::replay::model::KernelModel;
 use crate::replay::units::Work;
 use crate::report::terminal::{self, Section, View};
 use crate::report::{self, glossary, json};
@@ -82,7 +83,7 @@ pub struct Analyze {
     task: Option<String>,
 
     /// How long a CPU must have been idle around a choice to count as missed
-    #[arg(long, value_name = "DURATION", value_parser = values::duration_ns, default_value = "5us")]
+    #[arg(long, value_name = "DURATION", value_parser = values::duration_ns, default_value = "5us", allow_hyphen_values = true)]
     settle: i64,
 
     /// Where a task may run when the trace does not tell its affinity
@@ -90,7 +91,7 @@ pub struct Analyze {
     affinity: Affinity,
 
     /// How many tasks and pairs to list [default: 3, with --json 100]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     top: Option<usize>,
 
     /// Treat the recorder's own threads as any other task
@@ -158,12 +159,16 @@ fn after_help() -> String {
 impl Analyze {
     pub fn run(&self, common: Common) -> Result<(), Failure> {
         self.check_window()?;
+        self.warn_of_model(common);
         let output = Output::new(self.output.as_deref(), &self.file)?;
         let bytes = std::fs::metadata(&self.file).map_or(0, |meta| meta.len());
         let prepared = {
             let progress = Progress::new("surveying", bytes, common);
             pipeline::prepare(&self.file, &self.options(), &|n| progress.tick(n))?
         };
+        if let Some(warning) = prepared.machine.topology.uncovered() {
+            errors::warn(&warning, common);
+        }
         let text = match &self.explain {
             Some(Senses(senses)) => self.explained(&prepared, senses, common)?,
             None => self.reported(&prepared, common)?,
@@ -185,6 +190,19 @@ impl Analyze {
                 "--from is not before --to: there is nothing between them".to_owned(),
             )),
             false => Ok(()),
+        }
+    }
+
+    /// Says that the rules of a version are not known, if it was asked for.
+    fn warn_of_model(&self, common: Common) {
+        // Without any word of the version the newest rules are assumed.
+        let newest = KernelModel::detect(None, None, &[]).version;
+        if let Some((major, minor)) = self.kernel_model.filter(|asked| *asked > newest) {
+            let text = format!(
+                "--kernel-model {major}.{minor} is newer than the newest rules that are known: those of {}.{} are followed",
+                newest.0, newest.1
+            );
+            errors::warn(&text, common);
         }
     }
 

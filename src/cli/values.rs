@@ -90,7 +90,12 @@ pub fn topology(text: &str) -> Result<String, String> {
         true => {
             let parsed = parse_spec(text);
             let parsed = parsed.map_err(|error| escape(error.to_string().as_bytes()));
-            parsed.map(|_| text.to_owned())
+            match crate::topology::core_across_llcs(&parsed?) {
+                Some((core, llc)) => Err(format!(
+                    "the threads {core} of one core cannot be in several LLCs: one of them has the CPUs {llc}"
+                )),
+                None => Ok(text.to_owned()),
+            }
         }
         // No file, which is told when it is to be read.
         false => Ok(text.to_owned()),

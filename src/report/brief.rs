@@ -109,7 +109,7 @@ pub fn push_ipis(ipis: &Known<Ipis>, out: &mut String) {
     push_paragraph(out, "Interrupts: ", &text, None);
 }
 
-/// `: most 5, next 3, others 2`.
+/// `: most 5, next 3, rarer 2`.
 fn named(mut counts: Vec<(&str, u64)>) -> String {
     counts.retain(|(_, n)| *n > 0);
     counts.sort_by_key(|(word, n)| (std::cmp::Reverse(*n), *word));
@@ -118,7 +118,7 @@ fn named(mut counts: Vec<(&str, u64)>) -> String {
     let mut told: Vec<String> = first
         .map(|(word, n)| format!("{} {}", word.replace('_', " "), short_count(*n)))
         .collect();
-    told.extend((rest > 0).then(|| format!("others {}", short_count(rest))));
+    told.extend((rest > 0).then(|| format!("rarer {}", short_count(rest))));
     match told.is_empty() {
         true => String::new(),
         false => format!(": {}", told.join(", ")),

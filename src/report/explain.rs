@@ -213,7 +213,7 @@ fn push_example(number: usize, example: &Example, table: &str, word: &str, out: 
         if let Some(more) = example.idle.len().checked_sub(IDLE).filter(|n| *n > 0) {
             cpus.push(format!("{more} more"));
         }
-        let text = format!("ran nothing then: {}", cpus.join(", "));
+        let text = format!("{}: {}", told.of_idle(table), cpus.join(", "));
         push_paragraph(out, "     ", &text, None);
     }
     let cut = example.events.len().saturating_sub(LAST);

@@ -62,7 +62,11 @@ fn push_checks(flips: &Flips, out: &mut String) {
             "{} of {} {}",
             count(pulls.wide),
             counted(pulls.pulls, "pull"),
-            agree(pulls.wide, "contradicts", "contradict")
+            // `1 of 20` and `0 of 1` are singular.
+            match pulls.pulls {
+                1 => "contradicts",
+                _ => agree(pulls.wide, "contradicts", "contradict"),
+            }
         ));
     }
     if !parts.is_empty() {

@@ -111,8 +111,8 @@ pub const VERDICTS: [Term; 15] = [
     ),
     term(
         "transit",
-        "IPI and idle exit of its CPU",
-        "its CPU ran nothing: the wait was IPI and idle exit",
+        "idle exit of its CPU",
+        "its CPU ran nothing: the wait was idle exit, and the IPI before it where the waker had enqueued it",
     ),
     term(
         "no-selection",
@@ -163,12 +163,15 @@ pub const VERDICTS: [Term; 15] = [
     term(
         "raced",
         "idle CPU came or went just then",
-        "as one of the five above, but the idle CPU was not idle throughout the settle time around the choice",
+        "as one of the five above, but the idle CPU was not idle throughout the settle time around the choice; or the \
+         chosen CPU itself was idle, and another task came first",
     ),
     term(
         "late-idle",
-        "a CPU idled later, no pull",
-        "none idle at the choice; one became idle during the wait and did not pull it",
+        "idle CPU elsewhere, or later",
+        "no idle CPU that it may use in the LLCs which the wakeup searches (of the chosen CPU, the previous one and the \
+         waker's) at the choice, idle elsewhere at most; such a CPU was idle at some time of the wait, and the task stayed \
+         queued meanwhile",
     ),
     term(
         "saturated",

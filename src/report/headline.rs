@@ -1,12 +1,12 @@
-//! One sentence that names the largest loss.
+//! One sentence that names the largest loss, and one that names what the time of a unit of work could lose most of.
 
 use std::cmp::Reverse;
 
 use super::glossary::{self, VERDICTS};
 use super::units::{duration, percent};
-use super::{given, ledger, most};
+use super::{given, ledger, most, path};
 use crate::attribute::answer::{Answer, Readings};
-use crate::replay::words::Verdict;
+use crate::replay::words::{Category, Verdict};
 
 /// A share of CPU time below which no row is called a loss: what prints as `0.0 %`.
 const NEGLIGIBLE: f64 = 0.0005;
@@ -25,6 +25,14 @@ struct Loss {
 }
 
 impl Loss {
+    /// Time in transit is no lost capacity: the CPU does the task's work right after.
+    fn called(&self) -> &'static str {
+        match self.word {
+            "transit" => "Largest delay",
+            _ => "Largest loss",
+        }
+    }
+
     /// The middle of the readings: the one number that losses are ranked by.
     fn rank(&self) -> f64 {
         let shares: Vec<f64> = given(self.share).collect();
@@ -32,7 +40,37 @@ impl Loss {
     }
 }
 
-/// The sentence.
+/// Names the part of the critical path of which the removal would gain most, where a unit of work is named.
+pub fn of_work(answer: &Answer) -> Option<String> {
+    let throughput = answer.throughput.value()?;
+    let critical = &throughput.critical;
+    if !throughput.named_throughput || throughput.units == 0 {
+        return None;
+    }
+    let removable = Category::ALL.iter().filter_map(|category| {
+        let gain = critical.gain_at_most.get(category.as_str())?.value()?;
+        let ns = *critical.path_ns.get(category.as_str())?;
+        (ns > 0).then_some((ns, *gain, *category))
+    });
+    let (ns, gain, category) =
+        removable.max_by_key(|(ns, _, category)| (*ns, Reverse(*category as u8)))?;
+    let word = category.as_str();
+    let share = critical.path_share.get(word).copied().unwrap_or(0.0);
+    let each = |ns: i64| duration((ns as f64 / throughput.units as f64).round() as i64);
+    let mostly = match path::mostly(critical, category) {
+        mostly if mostly.is_empty() => String::new(),
+        mostly => format!("; mostly {mostly}"),
+    };
+    Some(format!(
+        "Largest part of a unit's time that could go: {word}, {} ({} of {}), gain at most {}{mostly}.",
+        percent(share),
+        each(ns),
+        each(critical.path.total_ns),
+        percent(gain),
+    ))
+}
+
+/// The sentence on CPU time.
 pub fn sentence(answer: &Answer) -> String {
     let losses = losses(answer);
     let worst = losses.iter().max_by(|a, b| a.rank().total_cmp(&b.rank()));
@@ -40,9 +78,13 @@ pub fn sentence(answer: &Answer) -> String {
     let worst = worst.filter(|worst| worst.rank() >= NEGLIGIBLE);
     match (worst, saturated) {
         (Some(worst), Some(text)) if worst.rank() < SMALL => {
-            format!("{text} Largest loss besides: {}", describe(worst, answer))
+            format!(
+                "{text} {} besides: {}",
+                worst.called(),
+                describe(worst, answer)
+            )
         }
-        (Some(worst), _) => format!("Largest loss: {}", describe(worst, answer)),
+        (Some(worst), _) => format!("{}: {}", worst.called(), describe(worst, answer)),
         (None, Some(text)) => text,
         (None, None) => nothing_lost(answer),
     }
@@ -87,6 +129,8 @@ fn describe(loss: &Loss, answer: &Answer) -> String {
         _ => "was spent by idle CPUs while tasks waited elsewhere",
     };
     let more = match loss.word {
+        // What the work lost most by is told in the sentence before.
+        _ if of_work(answer).is_some() => String::new(),
         "transit" => commonest_path(answer),
         _ => verdict_with_most_lost(answer),
     };
@@ -214,7 +258,7 @@ mod tests {
         (answer.ledger.transit_ns, answer.ledger.transit_share) = (5_000_000_000, 0.0098);
         let text = sentence(&answer);
         assert!(
-            text.starts_with("Largest loss: 1.0 % of CPU time (5.000 s) went by"),
+            text.starts_with("Largest delay: 1.0 % of CPU time (5.000 s) went by"),
             "{text}"
         );
     }
@@ -226,6 +270,28 @@ mod tests {
         (answer.ledger.transit_ns, answer.ledger.transit_share) = (5_000_000_000, 0.0098);
         assert!(sentence(&answer).contains("(transit: delay, not lost capacity)."));
         assert!(!sentence(&super::super::sample::answer()).contains("delay"));
+    }
+
+    /// What would help the work most may be no loss of CPU time at all.
+    #[test]
+    fn the_part_of_a_unit_that_could_go_is_named() {
+        let mut answer = idle();
+        let Known::Value(throughput) = &mut answer.throughput else {
+            panic!("the sample has throughput");
+        };
+        throughput.critical = super::super::sample::path();
+        (throughput.named_throughput, throughput.units) = (true, 1000);
+        let critical = &mut throughput.critical;
+        critical
+            .gain_at_most
+            .insert("transit", Known::unknown("not asked"));
+        let expected = "Largest part of a unit's time that could go: wait, 20.0 % (2.0 µs of 10.0 µs), gain at most 25.0 %; \
+                        mostly stacked-pull, while lab-waker ran.";
+        assert_eq!(of_work(&answer).as_deref(), Some(expected));
+        if let Known::Value(throughput) = &mut answer.throughput {
+            throughput.named_throughput = false;
+        }
+        assert_eq!(of_work(&answer), None);
     }
 
     #[test]
@@ -250,7 +316,7 @@ mod tests {
             "{text}"
         );
         answer.ledger.transit_share = 0.005;
-        assert!(sentence(&answer).contains("idle. Largest loss besides: 0.5 % of CPU time"));
+        assert!(sentence(&answer).contains("idle. Largest delay besides: 0.5 % of CPU time"));
     }
 
     #[test]

@@ -45,7 +45,7 @@ fn kinds(ipis: &Ipis) -> String {
         .collect();
     let rest: u64 = kinds.iter().skip(NAMED).map(|(_, n)| n).sum();
     if rest > 0 {
-        parts.push(format!("{} other", count(rest)));
+        parts.push(format!("{} more", count(rest)));
     }
     if !parts.is_empty() {
         text += &format!(": {}", parts.join(", "));
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(
             out,
             "Interrupts: 4,005 between CPUs: 1,995 for direct wakeups, 1,822 calls, 160 for\n\
-             \x20           TLB flushes, 28 other; 28 spared by polling; median 94.6 µs to the\n\
+             \x20           TLB flushes, 28 more; 28 spared by polling; median 94.6 µs to the\n\
              \x20           handler, p99 2.9 ms; handlers took 90.7 µs from tasks, 52.7 ms from\n\
              \x20           idle CPUs (2 without a recorded send)\n\
              TLB: 448 shootdowns and 610 local flushes, 125 full; 160 CPUs asked; initiators\n\

@@ -7,18 +7,20 @@ use crate::attribute::answer::{Answer, Moment};
 /// Puts the first few behind `out`.
 pub fn push(answer: &Answer, most: usize, out: &mut String) {
     let mut times: Vec<Time> = of_path(answer).into_iter().collect();
-    times.extend(waits(answer));
+    for time in waits(answer) {
+        // The path's longest part may be one of the worst waits.
+        if !times.iter().any(|other| other.window() == time.window()) {
+            times.push(time);
+        }
+    }
     times.truncate(most);
     if times.is_empty() {
         return;
     }
     push_line(out, "Times to look at", Some(HEADING));
     for time in times {
-        let first = format!(
-            "  --from {} --to {}  ",
-            micros(time.start_ns.div_euclid(1_000)),
-            micros(time.end_ns.saturating_add(999).div_euclid(1_000))
-        );
+        let [from, to] = time.window().map(micros);
+        let first = format!("  --from {from} --to {to}  ");
         push_paragraph_hanging(out, &first, &time.text);
     }
 }
@@ -27,6 +29,16 @@ struct Time {
     start_ns: i64,
     end_ns: i64,
     text: String,
+}
+
+impl Time {
+    /// In microseconds, as it is printed.
+    fn window(&self) -> [i64; 2] {
+        [
+            self.start_ns.div_euclid(1_000),
+            self.end_ns.saturating_add(999).div_euclid(1_000),
+        ]
+    }
 }
 
 /// The longest part of the critical path that is not running.
@@ -147,5 +159,12 @@ mod tests {
             "  --from 1.000000 --to 1.000004  sched-messaging 4194304 2.5 µs CPU 3 prev"
         );
         assert_eq!(plain.matches("--from").count(), 2, "{plain}");
+        // Another CPU, but the same window.
+        if let Known::Value(moment) = &mut answer.tasks[0].worst_wait {
+            moment.cpu = 4;
+        }
+        out.clear();
+        push(&answer, 5, &mut out);
+        assert_eq!(out.matches("--from").count(), 2, "{out}");
     }
 }

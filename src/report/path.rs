@@ -144,7 +144,7 @@ fn remark(path: &PathFacts) -> String {
 }
 
 /// What most of a category's time is.
-fn mostly(path: &PathFacts, category: Category) -> String {
+pub fn mostly(path: &PathFacts, category: Category) -> String {
     let of = &path.path;
     match category {
         Category::Running => task(&of.running),

@@ -215,6 +215,21 @@ pub fn push_paragraph(out: &mut String, first: &str, text: &str, style: Option<S
     }
 }
 
+/// The same of a list, of which no item is broken.
+pub fn push_list(out: &mut String, first: &str, lead: &str, items: &[String]) {
+    let items = items
+        .iter()
+        .map(|item| printable(item).replace(' ', "\u{a0}"));
+    let text = lead.to_owned() + &items.collect::<Vec<_>>().join(", ");
+    let indent = width(first);
+    for (index, line) in wrap(&text, WIDTH.saturating_sub(indent)).iter().enumerate() {
+        match index {
+            0 => push_line(out, &format!("{first}{line}"), None),
+            _ => push_line(out, &format!("{:indent$}{line}", ""), None),
+        }
+    }
+}
+
 /// A text in lines of at most `width` columns, by the width that terminals give its characters.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut table = Table::new();
@@ -258,6 +273,22 @@ fn hold_units(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_item_of_a_list_is_broken() {
+        let items: Vec<String> = (100..120).map(|n| format!("node {n} (3 µs)")).collect();
+        let mut out = String::new();
+        push_list(&mut out, "  ", "p50: ", &items);
+        assert!(out.lines().count() > 3 && out.lines().all(|line| width(line) <= WIDTH));
+        let told = out
+            .lines()
+            .flat_map(|line| line.trim().trim_start_matches("p50: ").split(", "));
+        let told: Vec<&str> = told
+            .map(|item| item.trim_end_matches(','))
+            .filter(|item| !item.is_empty())
+            .collect();
+        assert_eq!(told, items);
+    }
 
     #[test]
     fn long_text_is_cut_and_wide_text_measured() {

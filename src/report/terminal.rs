@@ -8,7 +8,7 @@ use super::{
     bounces, brief, cross_llc, domains, flips, headline, ipis, ledger, migrations, moments, path,
     processes, throughput, waits, wakeups, worst,
 };
-use crate::attribute::answer::{Answer, Known, RecorderFacts};
+use crate::attribute::answer::{Answer, Known, RecorderFacts, TraceFacts};
 
 /// Lines of a screen: what could not be known takes the room that the tables leave.
 const SCREEN: usize = 48;
@@ -83,9 +83,9 @@ impl Section {
                 }
             }
             Section::Ledger => push_ledger(answer, out),
-            Section::Waits => waits::push(&answer.waits, out),
+            Section::Waits => waits::push(&answer.waits, true, out),
             Section::Wakeups => {
-                wakeups::push_paths(&answer.wakeups, out);
+                wakeups::push_paths(&answer.wakeups, true, out);
                 wakeups::push_distances(&answer.wakeups, out);
                 wakeups::push_facts(&answer.wakeups, out);
                 wakeups::push_probed(&answer.wakeups, out);
@@ -124,6 +124,9 @@ pub fn render(answer: &Answer, top: usize, view: &View) -> String {
     }
     if let Known::Value(throughput) = &answer.throughput {
         throughput::push(throughput, &mut out);
+    }
+    if let Some(of_work) = headline::of_work(answer) {
+        push_paragraph(&mut out, "", &of_work, Some(HEADING));
     }
     push_paragraph(&mut out, "", &headline::sentence(answer), Some(HEADING));
     match view {
@@ -177,10 +180,10 @@ fn blocks(answer: &Answer, top: usize) -> Vec<Block> {
         block(Section::Throughput, 0, true, &|out| push_path(answer, out)),
         block(Section::Ledger, 0, true, &|out| push_ledger(answer, out)),
         block(Section::Waits, 1, true, &|out| {
-            waits::push(&answer.waits, out)
+            waits::push(&answer.waits, false, out)
         }),
         block(Section::Wakeups, 3, true, &|out| {
-            wakeups::push_paths(wakeups, out);
+            wakeups::push_paths(wakeups, false, out);
         }),
         block(Section::Wakeups, 10, false, &|out| {
             wakeups::push_distances_briefly(wakeups, out);
@@ -302,7 +305,14 @@ fn about(answer: &Answer) -> String {
     ];
     let cpus = counted(trace.cpus.len() as u64, "CPU");
     parts.push(match trace.topology.llcs.value() {
-        Some(llcs) => format!("{cpus} in {}", counted(llcs.len() as u64, "LLC")),
+        Some(llcs) => match without_llc(trace) {
+            0 => format!("{cpus} in {}", counted(llcs.len() as u64, "LLC")),
+            without => format!(
+                "{cpus}, {} in {}, {without} in none that is known",
+                (trace.cpus.len() as u64).saturating_sub(without),
+                counted(llcs.len() as u64, "LLC"),
+            ),
+        },
         None => format!("{cpus}, LLCs unknown"),
     });
     parts.push(duration(trace.end_ns.saturating_sub(trace.start_ns)));
@@ -311,6 +321,15 @@ fn about(answer: &Answer) -> String {
         parts.push(format!("{} lost", count(trace.lost_events)));
     }
     parts.join(", ")
+}
+
+/// CPUs of the trace of which the topology names no LLC, though it does of others.
+fn without_llc(trace: &TraceFacts) -> u64 {
+    let Known::Value(llcs) = &trace.topology.llcs else {
+        return 0;
+    };
+    let named = |cpu: &&u32| llcs.iter().any(|llc| llc.contains(cpu));
+    trace.cpus.iter().filter(|cpu| !named(cpu)).count() as u64
 }
 
 /// Says what the recorder itself used, if it ran at all.
@@ -334,6 +353,11 @@ fn push_recorder(recorder: &RecorderFacts, out: &mut String) {
 /// Says what could not be known, and why, in `room` lines or little more.
 fn push_limits(answer: &Answer, room: usize, out: &mut String) {
     let mut limits = Vec::new();
+    let mut caveats = answer.caveats.iter().cloned();
+    if without_llc(&answer.trace) > 0 {
+        // The first one names them: nothing is more needed to read the figures.
+        limits.extend(caveats.next());
+    }
     let fitness = &answer.fitness;
     let fits = [
         ("latency", &fitness.latency),
@@ -364,7 +388,7 @@ fn push_limits(answer: &Answer, room: usize, out: &mut String) {
             limits.push(format!("Fit for {name}: {}{why}", fit.fit));
         }
     }
-    limits.extend(answer.caveats.iter().cloned());
+    limits.extend(caveats);
     if limits.is_empty() {
         return;
     }
@@ -385,7 +409,11 @@ fn push_first(limits: &[String], room: usize, out: &mut String) {
         let needed = lines + usize::from(index + 1 < limits.len());
         if index > 0 && needed > left {
             let more = counted((limits.len() - index) as u64, "remark");
-            push_line(out, &format!("- {more} more with --json"), None);
+            push_line(
+                out,
+                &format!("- {more} more: --section limits, or --json"),
+                None,
+            );
             return;
         }
         out.push_str(&paragraph);
@@ -441,7 +469,7 @@ mod tests {
         push_first(&limits, 4, &mut out);
         assert_eq!(
             out,
-            "- limit 0\n- limit 1\n- limit 2\n- 6 remarks more with --json\n"
+            "- limit 0\n- limit 1\n- limit 2\n- 6 remarks more: --section limits, or --json\n"
         );
         out.clear();
         push_first(&limits[..4], 4, &mut out);

@@ -33,16 +33,15 @@ fn rate(of: &Throughput) -> String {
     if !of.named_throughput {
         return format!("{rate} wakeups per second among {tasks}; name work with --work.");
     }
-    let at_least = if of.units_missed_at_most > 0 {
-        "at least "
-    } else {
-        ""
+    let (at_least, missed) = match of.units_missed_at_most {
+        0 => ("", String::new()),
+        n => ("at least ", format!(" ({} more at most)", count(n))),
     };
     let span = duration(of.span.end_ns.saturating_sub(of.span.start_ns));
     let time = duration(of.time_per_unit_ns.round() as i64);
     let units = units::counted(of.units, "unit");
     format!(
-        "Throughput: {at_least}{rate} units per second ({}): {units} in {span}, {time} each{}.",
+        "Throughput: {at_least}{rate} units per second ({}): {units} in {span}, {time} each{missed}{}.",
         of.unit,
         lost_capacity(of)
     )
@@ -142,7 +141,12 @@ mod tests {
             units_missed_at_most: 99,
             ..sample()
         };
-        assert!(pushed(&missed).starts_with("Throughput: at least 2,000.0 units"));
+        let missed = pushed(&missed);
+        assert!(missed.starts_with("Throughput: at least 2,000.0 units"));
+        assert!(
+            missed.contains("500 µs each (99 more at most); lost"),
+            "{missed}"
+        );
     }
 
     #[test]

@@ -3,16 +3,16 @@
 use std::cmp::Reverse;
 
 use super::glossary::{self, VERDICTS};
-use super::table::{ALARM, Column, Lines, push_line, push_paragraph};
-use super::units::{count, counted, duration, percent};
+use super::table::{ALARM, Column, Lines, push_line, push_list, push_paragraph};
+use super::units::{count, counted, duration, percent, short_count};
 use super::{Columns, headings, lost, most};
 use crate::attribute::answer::{VerdictFacts, Waits};
 
 /// Most verdicts that are listed; the rest is named in one line.
 const LISTED: usize = 5;
 
-/// Puts the waits behind `out`.
-pub fn push(waits: &Waits, out: &mut String) {
+/// Puts the waits behind `out`; if not `full`, those with little lost or waited in one line.
+pub fn push(waits: &Waits, full: bool, out: &mut String) {
     let mut rows: Vec<(&str, &VerdictFacts)> =
         waits.by_verdict.iter().map(|(w, f)| (*w, f)).collect();
     rows.retain(|(_, facts)| most(facts.count) > 0);
@@ -22,10 +22,14 @@ pub fn push(waits: &Waits, out: &mut String) {
         push_line(out, "No task waited.", None);
         return;
     }
-    list_longest(&mut rows);
+    let listed = match full {
+        true => rows.len(),
+        false => LISTED,
+    };
+    list_longest(&mut rows, listed);
     let columns = WaitColumns::of(&rows);
     let mut lines = columns.lines();
-    for (word, facts) in rows.iter().take(LISTED) {
+    for (word, facts) in rows.iter().take(listed) {
         let cells = columns.cells(word, facts);
         match most(facts.lost_ns) > 0 && *word == rows[0].0 {
             true => lines.styled(cells, ALARM),
@@ -33,14 +37,14 @@ pub fn push(waits: &Waits, out: &mut String) {
         }
     }
     lines.push_to(out);
-    push_rest(&rows, waits, out);
+    push_rest(rows.get(listed..).unwrap_or_default(), waits, out);
 }
 
 /// Brings the verdict with most waiting among the listed ones, though little of it may be lost.
-fn list_longest(rows: &mut [(&str, &VerdictFacts)]) {
+fn list_longest(rows: &mut [(&str, &VerdictFacts)], listed: usize) {
     let longest = (0..rows.len()).max_by_key(|&at| most(rows[at].1.wait_ns));
-    if let Some(at) = longest.filter(|&at| at >= LISTED) {
-        rows[LISTED - 1..=at].rotate_right(1);
+    if let Some(at) = longest.filter(|&at| at >= listed) {
+        rows[listed - 1..=at].rotate_right(1);
     }
 }
 
@@ -101,10 +105,12 @@ impl WaitColumns {
 }
 
 /// Verdicts beyond the listed ones, and waits that have none.
-fn push_rest(rows: &[(&str, &VerdictFacts)], waits: &Waits, out: &mut String) {
-    let rest: Vec<&str> = rows.iter().skip(LISTED).map(|(word, _)| *word).collect();
+fn push_rest(rest: &[(&str, &VerdictFacts)], waits: &Waits, out: &mut String) {
+    let rest = rest.iter();
+    let rest = rest.map(|(word, facts)| format!("{word} {}", short_count(most(facts.count))));
+    let rest: Vec<String> = rest.collect();
     if !rest.is_empty() {
-        push_paragraph(out, "  ", &format!("less: {}", rest.join(", ")), None);
+        push_list(out, "  ", "also: ", &rest);
     }
     let mut without = Vec::new();
     if waits.withheld.count > 0 {

@@ -1,7 +1,7 @@
 //! Wakeups by path and by distance as tables.
 
 use super::glossary::{self, PATHS};
-use super::table::{Column, HEADING, Lines, push_line, push_paragraph};
+use super::table::{Column, HEADING, Lines, push_line, push_list, push_paragraph};
 use super::units::{
     count, counted, duration, percent, short_count, short_counted, short_duration, short_percent,
 };
@@ -14,14 +14,14 @@ const RARE: f64 = 0.005;
 /// What stands for a number that there is not.
 const NONE: &str = "-";
 
-/// Puts wakeups by path behind `out`.
-pub fn push_paths(wakeups: &Wakeups, out: &mut String) {
+/// Puts wakeups by path behind `out`, the rare ones in one line if not `full`.
+pub fn push_paths(wakeups: &Wakeups, full: bool, out: &mut String) {
     let mut layout = vec![Column::Word];
     layout.extend([Column::Number; 4]);
     layout.push(Column::Text(31));
     let header = ["Wakeups by path", "count", "p50", "p99", "max", ""];
     let mut lines = Lines::new(layout, header.map(str::to_owned).to_vec());
-    let (listed, rare) = paths(wakeups);
+    let (listed, rare) = paths(wakeups, full);
     for (path, n) in listed {
         let mut cells = vec![path.to_owned(), count(n)];
         cells.extend(quantiles(wakeups.latency_by_path_ns.get(path), duration));
@@ -39,7 +39,7 @@ pub fn push_paths(wakeups: &Wakeups, out: &mut String) {
     lines.push_to(out);
     if !rare.is_empty() {
         let rare: Vec<String> = rare.iter().map(|(path, n)| format!("{path} {n}")).collect();
-        push_paragraph(out, "  ", &format!("less: {}", rare.join(", ")), None);
+        push_list(out, "  ", "fewer: ", &rare);
     }
 }
 
@@ -47,7 +47,7 @@ pub fn push_paths(wakeups: &Wakeups, out: &mut String) {
 type Counted = Vec<(&'static str, u64)>;
 
 /// The paths that get a line each, and those that get one together.
-fn paths(wakeups: &Wakeups) -> (Counted, Counted) {
+fn paths(wakeups: &Wakeups, full: bool) -> (Counted, Counted) {
     let counted = || {
         let words = Path::ALL.iter().map(|path| path.as_str());
         let counted = words.map(|path| (path, wakeups.by_path.get(path).copied().unwrap_or(0)));
@@ -56,6 +56,7 @@ fn paths(wakeups: &Wakeups) -> (Counted, Counted) {
     let (listed, rare): (Counted, Counted) =
         counted().partition(|(_, n)| *n as f64 >= RARE * wakeups.total as f64);
     match rare.len() {
+        _ if full => (counted().collect(), Vec::new()),
         0 | 1 => (counted().collect(), Vec::new()),
         _ => (listed, rare),
     }
@@ -71,7 +72,7 @@ pub fn push_distances_briefly(wakeups: &Wakeups, out: &mut String) {
         .map(|distance| {
             let count = short_count(of(counts, distance));
             match latency.get(distance).and_then(Known::value) {
-                Some(q) => format!("{distance} {count} {}", short_duration(q.p50)),
+                Some(q) => format!("{distance} {count} ({})", duration(q.p50)),
                 None => format!("{distance} {count}"),
             }
         })
@@ -82,8 +83,7 @@ pub fn push_distances_briefly(wakeups: &Wakeups, out: &mut String) {
             push_line(out, "  distances are unknown without a topology", None);
         }
         _ => {
-            let text = format!("waker to chosen CPU, p50: {}", told.join(", "));
-            push_paragraph(out, "  ", &text, None);
+            push_list(out, "  ", "waker to chosen CPU, wakeups (p50): ", &told);
         }
     }
 }

@@ -164,13 +164,22 @@ fn losses_are_warned_of_and_not_an_error() {
 #[test]
 fn the_command_line_is_checked() {
     let trace = fixture("trace-dat/v7.dat").display().to_string();
-    let wrong: [(&[&str], &str); 25] = [
+    let wrong: [(&[&str], &str); 28] = [
         (&["--work", "wakelab"], "marker:PREFIX"),
         (&["--work", "total:none"], "total:N"),
         (&["--work", "event:a:b:c"], "event:SYSTEM:NAME"),
         (&["--from", "noon"], "14.731161"),
         (&["--cpu", "x"], "--cpu"),
         (&["--settle", "5"], "5us"),
+        (
+            &["--settle", "-5us"],
+            "invalid value '-5us' for '--settle <DURATION>'",
+        ),
+        (&["--top", "-1"], "invalid value '-1' for '--top <N>'"),
+        (
+            &["--topology", "llc=0-3;4-7 smt=0-4;5-7"],
+            "the threads 0-4 of one core cannot be in several LLCs",
+        ),
         (&["--affinity", "some"], "possible values"),
         (&["--top", "many"], "--top"),
         (&["--kernel-model", "new"], "6.12"),
@@ -223,6 +232,57 @@ fn the_command_line_is_checked() {
         );
         assert!(message.contains(part), "{part} in {message}");
     }
+}
+
+/// A topology that names no LLC of some CPUs is told of at once, and what needs them is not told as if it were known.
+#[test]
+fn cpus_without_an_llc_are_warned_of() {
+    let trace = fixture("lab/fanout/trace.dat").display().to_string();
+    let args = [
+        "analyze",
+        &trace,
+        "--topology",
+        "llc=0-3 smt=0-1;2-3;4-5;6-7",
+    ];
+    let output = super::ttwu(args);
+    let (report, warned) = (super::text(&output.stdout), super::text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{warned}");
+    let uncovered = "the trace has events of CPUs 4-7, which are in no LLC of";
+    assert!(warned.contains(uncovered), "{warned}");
+    assert!(
+        report.contains("4 in 1 LLC, 4 in none that is known"),
+        "{report}"
+    );
+    let (_, remarks) = report
+        .split_once("What this trace cannot show\n- ")
+        .expect("remarks");
+    assert!(remarks.starts_with(uncovered), "{report}");
+    assert!(!report.contains("crossed LLCs") && !report.contains("to another LLC"));
+    let report = super::json(&args[1..]);
+    for share in [
+        &report["wakeups"]["cross_llc_share"],
+        &report["migrations"]["cross_llc_share"],
+        &report["cross_llc"],
+    ] {
+        let why = share["unknown"].as_str().unwrap_or_default();
+        assert!(why.contains("CPUs 4-7"), "{share}");
+    }
+    for fit in ["missed_idle", "cross_llc"] {
+        assert_ne!(report["fitness"][fit]["fit"], "yes");
+        let why = report["fitness"][fit]["why"].as_str().unwrap_or_default();
+        assert!(why.contains("CPUs 4-7"), "{why}");
+    }
+}
+
+#[test]
+fn rules_that_are_not_known_are_warned_of() {
+    let trace = fixture("trace-dat/v7.dat").display().to_string();
+    let warned = |version: &str| {
+        let output = super::ttwu(["analyze", &trace, "--kernel-model", version]);
+        super::text(&output.stderr).contains("is newer than the newest rules that are known")
+    };
+    assert!(warned("99.99") && warned("6.13"));
+    assert!(!warned("6.12") && !warned("4.3"));
 }
 
 /// Units that the trace cannot show are refused, with what it has instead.

@@ -92,6 +92,7 @@ fn explanations_count_what_the_report_counts() {
                 Kind::Waker => &report["wakeups"]["by_waker"][word],
                 Kind::Distance => &report["wakeups"]["by_distance"]["waker_chosen"][word],
                 Kind::Cause => &report["migrations"]["totals"][word],
+                Kind::Ipi => &report["ipis"]["by_kind"][word],
                 Kind::Decision => &report["flips"]["policies"]["kernel"][word.replace('-', "_")],
                 Kind::Policy if word != "kernel" => &report["flips"]["policies"][word]["changed"],
                 _ => continue,
@@ -107,6 +108,7 @@ fn explanations_count_what_the_report_counts() {
             }
             let of = match kind {
                 Kind::Cause => &report["migrations"]["total"],
+                Kind::Ipi => &report["ipis"]["total"],
                 // Of these only some are judged.
                 Kind::Decision | Kind::Policy => &rows["of"],
                 Kind::Verdict | Kind::Origin => &report["waits"]["count"],
@@ -125,6 +127,39 @@ fn explanations_count_what_the_report_counts() {
             assert_eq!(examples, most[0].max(most[1]).min(3), "{name} {typed}");
         }
     }
+}
+
+/// Idle CPUs are told of beside the CPU that was chosen, not beside the one on which the task ran at last.
+#[test]
+fn idle_cpus_are_as_far_as_from_the_chosen_one() {
+    let mut moved = 0;
+    for word in [
+        "late-idle",
+        "verdict:transit",
+        "balanced",
+        "preempted",
+        "other-llc",
+    ] {
+        let found = as_json("fanout", word, &[]);
+        let examples = found["senses"][0]["rows"]["examples"].as_array();
+        for example in examples.into_iter().flatten() {
+            let chosen = example["row"]["first_cpu"].as_u64().expect("a CPU");
+            moved += u64::from(example["row"]["last_cpu"] != example["row"]["first_cpu"]);
+            for idle in example["idle"].as_array().expect("CPUs") {
+                let cpu = idle["cpu"].as_u64().expect("a CPU");
+                assert_ne!(cpu, chosen, "{example}");
+                // Two LLCs of four CPUs each.
+                assert_eq!(
+                    cpu / 4 != chosen / 4,
+                    idle["distance"] == "node",
+                    "{example}"
+                );
+            }
+        }
+    }
+    assert!(moved > 0);
+    let text = squeezed(&explained("fanout", "late-idle", &[]));
+    assert!(text.contains("(distances from CPU "), "{text}");
 }
 
 /// The largest comes first, and each example has the word.

@@ -30,6 +30,33 @@ fn a_closed_pipe_is_success() {
     }
 }
 
+/// What the short report folds into a line has lines of its own in the section.
+#[test]
+fn sections_fold_nothing() {
+    let short = good(["analyze".to_owned()].into_iter().chain(lab("pair-xllc")));
+    let folded = short.split_once("  fewer: ").expect("rare paths").1;
+    let folded: Vec<&str> = folded.lines().next().unwrap_or("").split(", ").collect();
+    assert!(folded.len() > 1, "{short}");
+    let more = ["--section", "wakeups,waits"].map(str::to_owned);
+    let full = good(
+        ["analyze".to_owned()]
+            .into_iter()
+            .chain(more)
+            .chain(lab("pair-xllc")),
+    );
+    assert!(
+        !full.contains("fewer:") && !full.contains("also:"),
+        "{full}"
+    );
+    for path in folded {
+        let line = full.lines().find(|line| {
+            let mut words = line.split_whitespace();
+            path.split(' ').all(|part| words.next() == Some(part))
+        });
+        assert!(line.is_some(), "{path} in {full}");
+    }
+}
+
 #[test]
 fn a_full_disk_is_an_error() {
     let Ok(full) = fs::OpenOptions::new().write(true).open("/dev/full") else {

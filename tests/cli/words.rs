@@ -8,7 +8,7 @@ use super::explain::{as_json, explained, squeezed};
 use super::{fixture, good, lab};
 
 /// Names of tables, sections and their lines, and words that everybody knows.
-const PLAIN: [&str; 60] = [
+const PLAIN: [&str; 62] = [
     "Across LLCs",
     "CPU time",
     "Critical path",
@@ -29,7 +29,8 @@ const PLAIN: [&str; 60] = [
     "count",
     "distance",
     "in one LLC",
-    "less",
+    "fewer",
+    "also",
     "max",
     "most",
     "not counted",
@@ -66,6 +67,7 @@ const PLAIN: [&str; 60] = [
     "Migrations",
     "Throughput",
     "Largest loss",
+    "Largest delay",
     "The machine was saturated",
     "Nothing to speak of was lost",
     "distances are unknown without a topology",
@@ -130,6 +132,8 @@ fn is_sentence(text: &str) -> bool {
     let begins = [
         "Throughput: ",
         "Largest loss: ",
+        "Largest delay: ",
+        "Largest part of a unit's time",
         "The machine was saturated",
         "Nothing to speak of",
         "Migrations: ",

@@ -73,6 +73,10 @@ pub fn choose(scope: &Scope, place: &Place) -> PolarsResult<Chosen> {
         place.stamp.clone().cast(DataType::Int64).alias(AT),
     ];
     scope.over(place.table, &place.stamp, |rows| {
+        let rows = match &place.among {
+            Some(among) => rows.filter(among.clone()),
+            None => rows,
+        };
         let rows = rows.with_columns(marks.clone()).collect()?;
         chosen.of += rows.height() as u64;
         let having = rows

@@ -96,11 +96,17 @@ pub(super) fn verdict(facts: &Facts, word: &str) -> Vec<String> {
                 || word == "late-idle",
             reading_rule(),
         ),
+        when(
+            word == "late-idle",
+            "An idle CPU of an LLC that the wakeup does not search was not passed over by it; and the task may have been moved \
+             to an idle CPU in the end, but that CPU, or another, was idle before.",
+        ),
         when(word == "no-selection", no_selection(facts)),
         when(word == "kthread-stack", kthread_stack(facts)),
         when(
             word == "transit",
-            "Nothing else ran on its CPU between the enqueue and its switch-in.",
+            "Nothing else ran on its CPU between the enqueue and its switch-in. If it came by the wake list, the CPU itself enqueued \
+             it: the IPI was over then, and the latency of the wakeup has it, not the wait.",
         ),
         when(
             word == "recorder",

@@ -17,7 +17,7 @@ pub fn rules(facts: &Facts, word: &str) -> Vec<String> {
         "lost CPU capacity" => vec![
             "The waiting rows of the ledger, divided by running and waiting rows together.".to_owned(),
             "Time in transit is not in it: that is waiting time of the task on its way, whose work the CPU does right after. The \
-             report's `Largest loss` compares both, each as a share of all CPU time."
+             report's first sentences compare both, each as a share of all CPU time: `Largest loss` or `Largest delay`."
                 .to_owned(),
         ],
         "withheld" => vec![

@@ -67,7 +67,7 @@ pub struct RowsFacts {
 #[derive(Debug, Clone, Serialize)]
 pub struct Example {
     pub row: Row,
-    /// CPUs that ran nothing as it began.
+    /// Other CPUs that ran nothing at the wakeup, or as the wait began, allowed or not.
     pub idle: Vec<IdleCpu>,
     pub events: Vec<EventLine>,
     /// Events in the middle that are left out.
@@ -89,7 +89,8 @@ pub struct IdleCpu {
 
 /// The tables in which the rows of some words are.
 pub fn tables(senses: &[Sense]) -> TableSet {
-    let places = senses.iter().map(|sense| match Place::of(*sense) {
+    // Which of a table's rows count makes no difference here.
+    let places = senses.iter().map(|sense| match Place::of(*sense, true) {
         Some(place) => vec![place.table],
         None => reports(),
     });
@@ -119,7 +120,7 @@ pub fn explain(
     senses: &[Sense],
 ) -> Result<Explanation, AnswerError> {
     let scope = Scope::new(Facts::new(prepared, counts), tables, selection)?;
-    let reported = senses.iter().any(|sense| Place::of(*sense).is_none());
+    let reported = senses.iter().any(|sense| Place::of(*sense, true).is_none());
     let answer = match reported {
         true => Some(answer_within(&scope, selection)?),
         false => None,
@@ -133,8 +134,9 @@ fn explain_within(
     senses: &[Sense],
 ) -> PolarsResult<Explanation> {
     let names = names(scope)?;
+    let sends = super::ipis::sends(&scope.facts);
     let facts = senses.iter().map(|sense| {
-        let place = match (Place::of(*sense), answer) {
+        let place = match (Place::of(*sense, sends), answer) {
             (Some(place), _) => Known::Value(place),
             (None, Some(answer)) => Place::told(*sense, answer, scope, &names),
             (None, None) => Known::unknown("nothing was computed"),
@@ -261,7 +263,8 @@ fn watch(table: Table, row: &Row, names: &Names) -> Watch {
         },
         Table::Waits => Watch {
             pid: pid("task"),
-            cpus: cpus(&["last_cpu"]),
+            // Where it was queued first is the CPU that was chosen.
+            cpus: cpus(&["first_cpu", "last_cpu"]),
             before: 4,
             idle_at_ns: Some(from_ns),
             ..watch

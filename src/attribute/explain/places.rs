@@ -9,7 +9,7 @@ use super::senses::{KERNEL, Kind, Sense};
 use crate::attribute::answer::{Answer, Known};
 use crate::attribute::scope::{Scope, is_member, members};
 use crate::replay::units::Work;
-use crate::replay::words::{Decision, Reading, Verdict};
+use crate::replay::words::{Decision, IpiRoad, Reading, Verdict};
 use crate::tables::Table;
 use crate::topology::Distance;
 
@@ -19,6 +19,8 @@ pub struct Place {
     /// Which rows have it, as seen and if any CPU is allowed: the same where affinity has no part in it.
     pub seen: Expr,
     pub any: Expr,
+    /// The rows of the table that count, if not all do.
+    pub among: Option<Expr>,
     /// What the largest rows are largest by; `None` where none is larger than another.
     pub size: Option<Expr>,
     /// When a row happened.
@@ -47,6 +49,7 @@ impl Place {
             table,
             seen: filter.clone(),
             any: filter,
+            among: None,
             size,
             stamp,
             note: None,
@@ -59,7 +62,7 @@ impl Place {
     }
 
     /// Where a word's rows are, if there are rows of it at all.
-    pub fn of(sense: Sense) -> Option<Self> {
+    pub fn of(sense: Sense, sends: bool) -> Option<Self> {
         let code = sense.kind.code(sense.word);
         let is = |column: &str| col(column).eq(lit(code));
         let place = match sense.kind {
@@ -75,7 +78,7 @@ impl Place {
                 .noting("wakeups, by the distance from waker to chosen CPU"),
             Kind::Ledger => Self::of_ledger(sense.word),
             Kind::Category => return Self::of_category(sense.word),
-            Kind::Ipi => Self::new(Table::Ipis, is("kind")),
+            Kind::Ipi => Self::of_kind(is("kind"), sends),
             Kind::Cause => Self::new(Table::Migrations, is("cause")),
             Kind::Policy => Self::of_policy(sense.word),
             Kind::Decision => Self::new(Table::Flips, is(KERNEL))
@@ -156,7 +159,7 @@ impl Place {
         let bounces = worst.unwrap_or_default().iter();
         let out = bounces.flat_map(|task| task.examples.iter().map(|bounce| bounce.out_ns));
         Self::new(Table::Migrations, among(col("ts_ns"), out))
-            .noting("the moves away of the bounces that --json names as examples")
+            .noting("the moves away of the first 3 bounces of each of the tasks that --json names as the worst")
     }
 
     /// Waits of which the two readings say different things.
@@ -214,6 +217,25 @@ impl Place {
         });
         Self::new(Table::Wakeups, any_of(pairs))
             .noting("wakeups of the worst pairs of which this is said")
+    }
+
+    /// Interrupts as the report counts them: sends, or what was handled where no sends are recorded.
+    fn of_kind(filter: Expr, sends: bool) -> Self {
+        let (road, note) = match sends {
+            true => (
+                IpiRoad::Interrupt,
+                "what polling CPUs were spared, and entries of their lists, are not among them",
+            ),
+            false => (
+                IpiRoad::Handler,
+                "by their handlers: sends are not recorded",
+            ),
+        };
+        Self {
+            among: Some(col("road").eq(lit(road.code()))),
+            ..Self::new(Table::Ipis, filter)
+        }
+        .noting(note)
     }
 
     fn of_ledger(word: &str) -> Self {

@@ -32,25 +32,31 @@ pub fn fitness(
     let cpu_time = 1.0 - ledger.unknown_share;
     let waits = cpu_time * kept_waits(facts);
     let recorded = |name: &str| facts.recorded(name);
-    let on = Evidence {
+    let evidence = |unknown: Option<String>| Evidence {
         events: &recorded,
         model: &facts.config.model,
-        llcs: llcs(facts),
+        llcs: llcs(facts, unknown),
         markers: markers(facts),
         obstacle: None,
     };
+    let on = evidence(facts.llcs_unknown());
+    let on_crossing = evidence(facts.crossing_unknown());
     Fitness {
         latency: covered(rules::latency(&on), waits),
         missed_idle: missed_idle(&on, waits, ledger, scope),
-        cross_llc: cross_llc(&on, crossing.value(), cpu_time * known_distances(wakeups)),
+        cross_llc: cross_llc(
+            &on_crossing,
+            crossing.value(),
+            cpu_time * known_distances(wakeups),
+        ),
         flips: self::flips(&on, flips, cpu_time),
         ipis: ipis(&on, cpu_time),
         throughput: throughput_fit(facts, throughput, cpu_time),
     }
 }
 
-fn llcs(facts: &Facts) -> Llcs {
-    match facts.llcs_unknown() {
+fn llcs(facts: &Facts, unknown: Option<String>) -> Llcs {
+    match unknown {
         Some(why) => Llcs::Unknown(why),
         None => Llcs::Known(facts.topology().llcs().map_or(0, <[_]>::len)),
     }
@@ -122,6 +128,12 @@ fn missed_idle(on: &Evidence, coverage: f64, ledger: &Ledger, scope: &Scope) -> 
         judged.why = format!(
             "without a topology it is known that {percent:.2} % of the CPU time went by idle while a task waited, not whether near it"
         );
+    }
+    if judged.word == Word::Yes
+        && let Some(uncovered) = scope.facts.topology().uncovered()
+    {
+        judged.word = Word::Partly;
+        judged.why = format!("{uncovered}, and so is whether an idle CPU was near them");
     }
     covered(judged, coverage)
 }

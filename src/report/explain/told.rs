@@ -146,13 +146,31 @@ impl Told<'_> {
             (_, None) => String::new(),
         };
         let idle = self.both("idle_cpus_seen", "idle_cpus_any", Self::text);
+        let (first, last) = (self.text("first_cpu"), self.text("last_cpu"));
+        let cpus = match first == last {
+            true => format!("on CPU {first}"),
+            false => format!("on CPU {first}, at last on CPU {last},"),
+        };
         format!(
-            "{} waited {} on CPU {} from {}{woken}: {}; lost {lost}; idle CPUs allowed at the choice: {idle}",
+            "{} waited {} {cpus} from {}{woken}: {}; lost {lost}; CPUs of the whole machine that were idle and allowed at the choice: {idle}",
             self.text("task"),
             self.time("wait_ns"),
-            self.text("last_cpu"),
             self.at("start_ns"),
             self.both("verdict_seen", "verdict_any", Self::text),
+        )
+    }
+
+    /// What is said of the CPUs that ran nothing. They are others than those that a wait counts: at another instant, and
+    /// tasks are not looked at that may not use them, or are on their way to them.
+    pub fn of_idle(&self, table: &str) -> String {
+        let (at, near) = match table {
+            "waits" => ("as the wait began", "first_cpu"),
+            _ => ("at the wakeup", "chosen_cpu"),
+        };
+        let near = self.text(near);
+        format!(
+            "CPUs on which nothing ran {at}, be they allowed or not, and be a task on its way to them or not (distances from \
+             CPU {near})"
         )
     }
 
