@@ -87,7 +87,7 @@ fn trace() -> TraceFacts {
         cpus: (0..256).collect(),
         topology: TopologyFacts {
             source: "the perf.data header".to_owned(),
-            llcs: Known::Value(vec![vec![0, 1], vec![2, 3]]),
+            llcs: Known::Value(vec![(0..128).collect(), (128..256).collect()]),
             cores: Known::unknown("no source tells"),
             l2s: Known::unknown("no source tells"),
             nodes: Known::unknown("no source tells"),

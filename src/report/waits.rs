@@ -10,6 +10,8 @@ use crate::attribute::answer::{VerdictFacts, Waits};
 
 /// Most verdicts that are listed; the rest is named in one line.
 const LISTED: usize = 5;
+/// Most verdicts that are named in that line.
+const NAMED: usize = 5;
 
 /// Puts the waits behind `out`; if not `full`, those with little lost or waited in one line.
 pub fn push(waits: &Waits, full: bool, out: &mut String) {
@@ -106,8 +108,10 @@ impl WaitColumns {
 
 /// Verdicts beyond the listed ones, and waits that have none.
 fn push_rest(rest: &[(&str, &VerdictFacts)], waits: &Waits, out: &mut String) {
-    let rest = rest.iter();
+    let more = rest.len().saturating_sub(NAMED);
+    let rest = rest.iter().take(NAMED);
     let rest = rest.map(|(word, facts)| format!("{word} {}", short_count(most(facts.count))));
+    let rest = rest.chain((more > 0).then(|| format!("{more} more")));
     let rest: Vec<String> = rest.collect();
     if !rest.is_empty() {
         push_list(out, "  ", "also: ", &rest);

@@ -102,7 +102,7 @@ fn stamps_years_ahead_are_told_and_left_out() {
         (
             "perf-data/perf.plain.data",
             swap(30 * 4096, 75 * 4096),
-            "2 damaged places",
+            "damaged places, the first at byte 122984: a record of 0 bytes",
         ),
     ];
     for (name, damage, told) in cases {
