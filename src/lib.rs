@@ -4,6 +4,7 @@
 
 pub mod attribute;
 pub mod cli;
+pub mod export;
 pub mod pipeline;
 pub mod record;
 pub mod replay;

@@ -1,5 +1,6 @@
 //! From a trace file to replayed tables: open, survey, topology, window, replay.
 
+mod raw;
 mod reread;
 mod work;
 
@@ -435,13 +436,28 @@ const RETURNED: usize = 16;
 
 /// Replays a prepared trace into `sink`, decoding and resolving ahead on a second thread.
 pub fn replay<S: Sink>(prepared: &Prepared, sink: &mut S, tick: Tick) -> Counts {
+    replay_and_copy(prepared, sink, None::<&mut Nobody>, tick)
+}
+
+/// Nobody who wants a copy.
+struct Nobody;
+
+impl Sink for Nobody {}
+
+/// The same, and every event as it was recorded into `copy`.
+pub fn replay_and_copy<S: Sink, C: Sink + Send>(
+    prepared: &Prepared,
+    sink: &mut S,
+    copy: Option<&mut C>,
+    tick: Tick,
+) -> Counts {
     let mut replay = Replay::new(&prepared.config, &prepared.machine, &prepared.survey, sink);
     let (full, batches) = channel::<Batch>();
     let (empty, used) = channel::<Vec<Batch>>();
     std::thread::scope(|scope| {
         // Should the replay panic, both channels close, and the decoder does not wait for it.
         let (batches, empty) = (batches, empty);
-        scope.spawn(move || decode(prepared, &full, &used, tick));
+        scope.spawn(move || decode(prepared, copy, &full, &used, tick));
         let mut replayed = Vec::new();
         for batch in batches {
             replay.replay(&batch);
@@ -456,7 +472,13 @@ pub fn replay<S: Sink>(prepared: &Prepared, sink: &mut S, tick: Tick) -> Counts 
 }
 
 /// Decodes a trace in time order into batches, as many as may be under way, reusing those that come back.
-fn decode(prepared: &Prepared, full: &Sender<Batch>, used: &Receiver<Vec<Batch>>, tick: Tick) {
+fn decode<C: Sink>(
+    prepared: &Prepared,
+    mut copy: Option<&mut C>,
+    full: &Sender<Batch>,
+    used: &Receiver<Vec<Batch>>,
+    tick: Tick,
+) {
     let mut source = prepared.trace.merged();
     let mut resolver =
         Resolver::new(prepared.config.recorded).marking(prepared.config.work.as_ref());
@@ -464,7 +486,12 @@ fn decode(prepared: &Prepared, full: &Sender<Batch>, used: &Receiver<Vec<Batch>>
     let mut last = false;
     while !last {
         match &mut source.next_event() {
-            Some(event) => resolver.feed(event),
+            Some(event) => {
+                if let Some(copy) = copy.as_mut().filter(|_| raw::is_recorded(event)) {
+                    copy.event(&raw::row(event));
+                }
+                resolver.feed(event);
+            }
             None => {
                 resolver.finish();
                 last = true;

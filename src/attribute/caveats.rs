@@ -107,7 +107,7 @@ fn recording(facts: &Facts) -> Vec<String> {
 }
 
 fn damage(facts: &Facts) -> Vec<String> {
-    let lost = some(lost_events(facts), |lost| {
+    let lost = some(lost_events(facts.survey, facts.meta), |lost| {
         format!(
             "{} lost: what their CPUs did meanwhile is counted as unknown",
             were(lost, "event")

@@ -13,16 +13,6 @@ use self::tally::Tally;
 use super::answer::{FlipCheck, Flips, Hz, Known, PullCheck};
 use super::scope::Scope;
 
-/// A count of flips from which on it bounds nothing. Counts halve each second, so that a task that flips half a million
-/// times a second stays below; what is larger is left of a count before the trace, of which nothing is known, halved or
-/// added to since.
-const NO_BOUND: u32 = 1 << 20;
-
-/// Whether the upper end of an interval of flips says anything.
-pub fn is_bound(most: u32) -> bool {
-    most < NO_BOUND
-}
-
 /// Says wakee flips.
 pub fn flips(scope: &Scope) -> PolarsResult<Known<Flips>> {
     let facts = &scope.facts;

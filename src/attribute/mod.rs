@@ -53,6 +53,7 @@ use self::answer::{Answer, FlipsAndBounces, Known, SCHEMA_VERSION};
 use self::census::Census;
 pub use self::path::critical_path;
 pub use self::scope::{Facts, Scope};
+pub use self::trace_facts::lost_events;
 pub use self::work::Span;
 use crate::pipeline::Prepared;
 use crate::replay::Counts;

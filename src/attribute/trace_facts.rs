@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use super::answer::{Known, RecorderFacts, TopologyFacts, TraceFacts};
 use super::scope::Facts;
+use crate::replay::survey::Survey;
 use crate::topology::Topology;
 use ttwu_parsers::event::escape;
+use ttwu_parsers::trace::TraceMeta;
 
 /// The facts of a trace.
 pub fn trace_facts(facts: &Facts) -> TraceFacts {
@@ -22,7 +24,7 @@ pub fn trace_facts(facts: &Facts) -> TraceFacts {
         end_ns: facts.config.window.to_ns,
         events: facts.survey.events,
         events_by_name: events_by_name(facts),
-        lost_events: lost_events(facts),
+        lost_events: lost_events(facts.survey, facts.meta),
         cpus: facts.machine.cpus.ids().to_vec(),
         topology: topology_facts(facts.topology()),
         recorder: recorder(facts),
@@ -46,9 +48,9 @@ fn recorder(facts: &Facts) -> Known<RecorderFacts> {
 }
 
 /// Events lost on any CPU, as far as they are counted.
-pub fn lost_events(facts: &Facts) -> u64 {
-    let by_cpu = facts.survey.cpus.iter().map(|cpu| cpu.lost_events);
-    by_cpu.sum::<u64>() + facts.meta.lost_unplaced
+pub fn lost_events(survey: &Survey, meta: &TraceMeta) -> u64 {
+    let by_cpu = survey.cpus.iter().map(|cpu| cpu.lost_events);
+    by_cpu.sum::<u64>() + meta.lost_unplaced
 }
 
 /// The events that occur, as `system:name`.

@@ -3,10 +3,12 @@
 mod analyze;
 mod doctor;
 mod errors;
+mod export;
 mod info;
 mod output;
 mod progress;
 mod record;
+mod replaying;
 mod shrunk;
 mod topology;
 mod values;
@@ -71,6 +73,7 @@ impl When {
 enum Command {
     Record(Box<record::Record>),
     Analyze(Box<analyze::Analyze>),
+    Export(Box<export::Export>),
     Info(info::Info),
     Topology(topology::Topology),
     Doctor(doctor::Doctor),
@@ -97,6 +100,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Failure> {
     match &cli.command {
         Command::Record(command) => command.run(cli.common),
         Command::Analyze(command) => command.run(cli.common).map(done),
+        Command::Export(command) => command.run(cli.common),
         Command::Info(command) => command.run(cli.common).map(done),
         Command::Topology(command) => command.run(cli.common).map(done),
         Command::Doctor(command) => command.run(cli.common).map(done),

@@ -13,6 +13,7 @@ use crate::replay::model::parse_version;
 use crate::replay::units::Work;
 use crate::replay::words::Reading;
 use crate::report::terminal::Section;
+use crate::tables::Table;
 
 /// What all time options understand.
 const TIME_FORMS: &str = "a time is 14.731161 (seconds on the trace's clock, as perf script and trace-cmd print \
@@ -174,6 +175,18 @@ pub fn cpus(text: &str) -> Result<Vec<u32>, String> {
         true => Err("a list of CPUs is 0-3,8".to_owned()),
         false => Ok(cpus),
     }
+}
+
+/// A table by its name, or `all` of them.
+pub fn tables(text: &str) -> Result<Vec<Table>, String> {
+    if text == "all" {
+        return Ok(Table::ALL.to_vec());
+    }
+    let found = Table::ALL.iter().find(|table| table.as_str() == text);
+    found.map(|table| vec![*table]).ok_or_else(|| {
+        let names: Vec<&str> = Table::ALL.iter().map(|table| table.as_str()).collect();
+        format!("no such table; there are {} and all", names.join(", "))
+    })
 }
 
 /// A kernel version such as `6.12`.

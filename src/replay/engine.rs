@@ -15,6 +15,7 @@ use super::machine::{BusyMeter, CpuState, Current, Distances, Machine};
 use super::migrations::OpenMove;
 use super::pids::PidNumber;
 use super::rows::{CpuRow, Sink, TaskId, TaskRow};
+use super::seconds::Seconds;
 use super::steps::{Batch, Kind, Step, WakeInfo};
 use super::survey::Survey;
 use super::tasks::{Task, TaskState, Tasks};
@@ -40,6 +41,7 @@ pub struct Replay<'a, S: Sink> {
     /// Masks that probes showed, by number; `None` for one without any CPU of the trace.
     pub(super) probed_masks: Vec<Option<MaskId>>,
     pub(super) ledger: Ledger,
+    pub(super) seconds: Seconds,
     pub(super) tasks: Tasks,
     pub(super) cpus: Vec<CpuState>,
     /// When a CPU last ceased to be available.
@@ -86,6 +88,7 @@ impl<'a, S: Sink> Replay<'a, S> {
             .map(|&llc| CpuState::new(start, llc))
             .collect();
         let mut masks = MaskTable::new(machine.cpus.len());
+        let sink_details = sink.details();
         let alive = config.snapshot.intern(&machine.cpus, &mut masks);
         let busy = domains
             .llcs
@@ -97,10 +100,11 @@ impl<'a, S: Sink> Replay<'a, S> {
             machine,
             distances: Distances::new(machine),
             survey,
-            details: sink.details(),
+            details: sink_details,
             sink,
             now: start,
             ledger: Ledger::new(config.window, domains.clone(), &config.readings, start),
+            seconds: Seconds::new(config.window, domains.llc_of.len(), sink_details),
             domains,
             masks,
             probed_masks: Vec::new(),
@@ -170,7 +174,11 @@ impl<'a, S: Sink> Replay<'a, S> {
         self.now = self.now.max(self.config.end_ns);
         self.run_choices(i64::MAX);
         self.close_ipis();
+        if self.seconds.next_ns <= self.now {
+            self.end_second(self.now);
+        }
         self.close_all();
+        self.end_last_second();
         self.release_all_flips();
         self.emit_tasks();
         self.emit_cpus();
@@ -189,6 +197,9 @@ impl<'a, S: Sink> Replay<'a, S> {
         let ts = step.ts.min(self.config.end_ns).max(self.now);
         if self.next_choice_ns <= ts {
             self.run_choices(ts);
+        }
+        if self.seconds.next_ns <= ts {
+            self.end_second(ts);
         }
         self.now = ts;
         self.settle_late_waits();

@@ -411,11 +411,16 @@ impl Ledger {
         for reading in self.readings.clone() {
             self.replace_open(reading, end, Vec::new(), lost);
         }
+        self.account(end);
+    }
+
+    /// Accounts everything up to `now`, as far as it is inside the window: what goes on is accounted from then on.
+    pub fn account(&mut self, now: i64) {
         let window = self.window;
         for account in &mut self.accounts.0 {
             for (rows, (row, since)) in account.rows.iter_mut().zip(&mut account.current) {
-                rows[usize::from(row.code())] += window.clip(*since, end);
-                *since = end;
+                rows[usize::from(row.code())] += window.clip(*since, now);
+                *since = now;
             }
         }
     }

@@ -23,6 +23,7 @@ mod pids;
 mod probed_masks;
 pub mod resolver;
 pub mod rows;
+mod seconds;
 mod silence;
 pub mod snapshot;
 pub mod steps;

@@ -319,6 +319,62 @@ pub struct CpuRow {
     pub lost_events: u64,
 }
 
+/// One CPU's time in one second of the window.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SecondRow {
+    pub cpu: u32,
+    pub start_ns: i64,
+    pub end_ns: i64,
+    /// Nanoseconds by [`super::words::LedgerRow`] code.
+    pub ledger: Pair<[i64; super::words::LEDGER_ROWS]>,
+}
+
+/// The trace itself.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TraceRow {
+    pub file: String,
+    pub format: String,
+    pub recorder: Option<String>,
+    pub kernel_release: Option<String>,
+    pub kernel_model: String,
+    pub arch: Option<String>,
+    pub clock: String,
+    pub first_event_ns: i64,
+    pub last_event_ns: i64,
+    /// The window.
+    pub start_ns: i64,
+    pub end_ns: i64,
+    pub events: u64,
+    pub lost_events: u64,
+    pub cpus: u32,
+    pub llcs: Option<u32>,
+    pub topology: String,
+}
+
+/// One recorded event, laid out flat.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EventRow {
+    pub ts_ns: i64,
+    pub cpu: u32,
+    pub type_index: u16,
+    pub pid: i32,
+    pub context: Waker,
+    pub task_pid: Option<i32>,
+    pub task_name: Option<Comm>,
+    pub prio: Option<i32>,
+    pub target_cpu: Option<u32>,
+    pub from_cpu: Option<u32>,
+    pub prev_name: Option<Comm>,
+    pub prev_prio: Option<i32>,
+    pub prev_state: Option<PrevState>,
+    pub targets: Option<u32>,
+    /// 0 for none.
+    pub callback: u64,
+    pub callsite: u64,
+    pub number: Option<i64>,
+    pub text: Option<Box<[u8]>>,
+}
+
 /// Takes rows as the replay completes them. Every method does nothing unless it is overridden.
 pub trait Sink {
     /// Whether it keeps what only exports hold. If not, the replay spares itself finding out.
@@ -339,4 +395,7 @@ pub trait Sink {
     fn lost(&mut self, _row: &LostRow) {}
     fn task(&mut self, _row: &TaskRow) {}
     fn cpu(&mut self, _row: &CpuRow) {}
+    fn second(&mut self, _row: &SecondRow) {}
+    fn trace(&mut self, _row: &TraceRow) {}
+    fn event(&mut self, _row: &EventRow) {}
 }

@@ -7,6 +7,7 @@ pub mod cross_llc;
 pub mod doctor;
 pub mod domains;
 pub mod explain;
+pub mod exported;
 pub mod flips;
 pub mod glossary;
 mod headline;

@@ -7,6 +7,7 @@ use polars::prelude::*;
 use tempfile::TempDir;
 
 use super::builders::TableSet;
+use super::export::DatasetError;
 use super::schema::{Filled, Table};
 
 /// How much memory the tables may take.
@@ -50,6 +51,14 @@ pub enum TablesError {
         rows: usize,
         source: PolarsError,
     },
+    #[error("{path}: cannot write the table `{table}`: {source}")]
+    Export {
+        path: PathBuf,
+        table: &'static str,
+        source: PolarsError,
+    },
+    #[error(transparent)]
+    Dataset(#[from] DatasetError),
     #[error(transparent)]
     Polars(#[from] PolarsError),
 }
@@ -159,7 +168,7 @@ struct Stored {
 }
 
 /// Takes finished batches.
-pub(super) struct Store {
+pub struct Store {
     budget: Budget,
     used_bytes: usize,
     details: bool,

@@ -5,14 +5,16 @@ use std::thread::JoinHandle;
 
 use super::batches::{Budget, Store, Tables, TablesError};
 use super::flips::FlipSteps;
+use super::order::Order;
 use super::schema::{
-    Batch, CpuBatch, FlushBatch, IdleBatch, IpiBatch, LostBatch, MigrationBatch, SliceBatch, Table,
-    TaskBatch, UnitBatch, WaitBatch, WakeupBatch,
+    Batch, CpuBatch, EventBatch, Filled, FlushBatch, IdleBatch, IpiBatch, LostBatch,
+    MigrationBatch, SecondBatch, SliceBatch, Table, TaskBatch, TraceBatch, UnitBatch, WaitBatch,
+    WakeupBatch,
 };
 use crate::replay::flips::FlipStep;
 use crate::replay::rows::{
-    CpuRow, FlushRow, IdleRow, IpiRow, LostRow, MigrationRow, Sink, SliceRow, TaskRow, UnitRow,
-    WaitRow, WakeupRow,
+    CpuRow, EventRow, FlushRow, IdleRow, IpiRow, LostRow, MigrationRow, SecondRow, Sink, SliceRow,
+    TaskRow, TraceRow, UnitRow, WaitRow, WakeupRow,
 };
 
 /// Rows of the small tables for which room is made at once.
@@ -76,6 +78,23 @@ impl Default for TableSet {
     }
 }
 
+/// What becomes of finished batches.
+pub trait Keep: Send + 'static {
+    /// Whether rows are wanted in the order of their time, not in that of their completion.
+    const IN_ORDER: bool;
+
+    /// Takes a batch. `late` are rows that belong between those of earlier batches.
+    fn add(&mut self, table: Table, batch: Filled, late: bool) -> Result<(), TablesError>;
+}
+
+impl Keep for Store {
+    const IN_ORDER: bool = false;
+
+    fn add(&mut self, table: Table, batch: Filled, _late: bool) -> Result<(), TablesError> {
+        Store::add(self, table, batch)
+    }
+}
+
 /// Rows that are handed over at once.
 const CHUNK: usize = 2048;
 
@@ -108,20 +127,21 @@ impl<R: Clone> Lane<R> {
 /// One table's rows on the keeper's side.
 struct Filling<B: Batch> {
     batch: B,
+    order: Option<Order<B::Row>>,
+    details: bool,
     emptied: SyncSender<Vec<B::Row>>,
 }
 
 impl<B: Batch> Filling<B> {
     /// Takes in a chunk, and keeps each batch that it fills.
-    fn take(&mut self, mut chunk: Vec<B::Row>, store: &mut Store) -> Result<(), TablesError> {
-        let mut rows = chunk.as_slice();
-        while !rows.is_empty() {
-            let (now, later) = rows.split_at(rows.len().min(self.batch.room()));
-            self.batch.extend(now);
-            if self.batch.room() == 0 {
-                self.keep(store)?;
+    fn take(&mut self, mut chunk: Vec<B::Row>, keep: &mut impl Keep) -> Result<(), TablesError> {
+        match &mut self.order {
+            None => self.fill(&chunk, keep)?,
+            Some(order) => {
+                let (rows, late) = (order.take(&mut chunk), order.late(false));
+                self.fill(&rows.unwrap_or_default(), keep)?;
+                self.keep_late(late, keep)?;
             }
-            rows = later;
         }
         chunk.clear();
         // The replay may be done already: then the storage is not needed any more.
@@ -129,13 +149,44 @@ impl<B: Batch> Filling<B> {
         Ok(())
     }
 
-    fn keep(&mut self, store: &mut Store) -> Result<(), TablesError> {
-        store.add(B::TABLE, self.batch.take()?)
+    fn fill(&mut self, mut rows: &[B::Row], keep: &mut impl Keep) -> Result<(), TablesError> {
+        while !rows.is_empty() {
+            let (now, later) = rows.split_at(rows.len().min(self.batch.room()));
+            self.batch.extend(now);
+            if self.batch.room() == 0 {
+                keep.add(B::TABLE, self.batch.take()?, false)?;
+            }
+            rows = later;
+        }
+        Ok(())
+    }
+
+    fn keep_late(
+        &mut self,
+        rows: Option<Vec<B::Row>>,
+        keep: &mut impl Keep,
+    ) -> Result<(), TablesError> {
+        let Some(rows) = rows else {
+            return Ok(());
+        };
+        let mut batch = B::new(rows.len(), self.details);
+        batch.extend(&rows);
+        keep.add(B::TABLE, batch.take()?, true)
+    }
+
+    /// Keeps what is left.
+    fn finish(&mut self, keep: &mut impl Keep) -> Result<(), TablesError> {
+        if let Some(order) = &mut self.order {
+            let (rest, late) = (order.rest(), order.late(true));
+            self.fill(&rest, keep)?;
+            self.keep_late(late, keep)?;
+        }
+        keep.add(B::TABLE, self.batch.take()?, false)
     }
 }
 
 /// Both sides of a table that is built.
-fn both_sides<B: Batch>(batch: B) -> (Lane<B::Row>, Filling<B>) {
+fn both_sides<B: Batch>(batch: B, details: bool, in_order: bool) -> (Lane<B::Row>, Filling<B>) {
     // One chunk more than may wait is being filled, and one taken in.
     let (done, emptied) = sync_channel(WAITING_CHUNKS + 2);
     let lane = Lane {
@@ -144,6 +195,8 @@ fn both_sides<B: Batch>(batch: B) -> (Lane<B::Row>, Filling<B>) {
     };
     let filling = Filling {
         batch,
+        order: (in_order && !B::IN_ORDER).then(|| Order::new(B::key)),
+        details,
         emptied: done,
     };
     (lane, filling)
@@ -171,12 +224,13 @@ macro_rules! sides {
         }
 
         /// Both sides of the tables that are built.
-        fn sides(set: &TableSet, full: usize) -> (Lanes, Fillings) {
+        fn sides(set: &TableSet, full: usize, in_order: bool) -> (Lanes, Fillings) {
             let mut lanes = Lanes::default();
             let mut fillings = Fillings::default();
             $(if set.contains(Table::$table) {
-                let batch = $batch::new($rows(full), set.details());
-                let (lane, filling) = both_sides(batch);
+                let rows = if in_order { full } else { $rows(full) };
+                let batch = $batch::new(rows, set.details());
+                let (lane, filling) = both_sides(batch, set.details(), in_order);
                 lanes.$field = Some(lane);
                 fillings.$field = Some(filling);
             })+
@@ -193,25 +247,25 @@ macro_rules! sides {
         }
 
         impl Fillings {
-            fn take(&mut self, chunk: Chunk, store: &mut Store) -> Result<(), TablesError> {
+            fn take(&mut self, chunk: Chunk, keep: &mut impl Keep) -> Result<(), TablesError> {
                 match chunk {
                     $(Chunk::$table(rows) => match &mut self.$field {
-                        Some(filling) => filling.take(rows, store),
+                        Some(filling) => filling.take(rows, keep),
                         None => Ok(()),
                     },)+
                 }
             }
 
             /// Keeps the batches that are not full.
-            fn keep(&mut self, store: &mut Store) -> Result<(), TablesError> {
+            fn finish(&mut self, keep: &mut impl Keep) -> Result<(), TablesError> {
                 $(if let Some(filling) = &mut self.$field {
-                    filling.keep(store)?;
+                    filling.finish(keep)?;
                 })+
                 Ok(())
             }
         }
 
-        impl Sink for Builders {
+        impl<K: Keep> Sink for Filler<K> {
             fn details(&self) -> bool {
                 self.details
             }
@@ -251,40 +305,42 @@ sides! {
     task in tasks: Tasks TaskRow TaskBatch few;
     cpu in cpus: Cpus CpuRow CpuBatch few;
     lost in lost: Lost LostRow LostBatch few;
+    second in seconds: Ledger SecondRow SecondBatch few;
+    trace in traces: Traces TraceRow TraceBatch few;
+    event in events: Events EventRow EventBatch many;
 }
 
 /// Builds tables from the replay's rows. The replay's thread only copies them; a thread of its own, the keeper, makes
-/// columns of them and frames of full batches, which go to disk where they must. The first error ends the building,
-/// and is told by [`Builders::finish`].
-pub struct Builders {
+/// columns of them and frames of full batches, and hands these on. The first error ends the building, and is told at
+/// the end.
+pub struct Filler<K> {
     details: bool,
     lanes: Lanes,
     full: SyncSender<Chunk>,
-    keeper: JoinHandle<Result<Store, TablesError>>,
+    keeper: JoinHandle<Result<K, TablesError>>,
     /// The keeper met an error: rows are not taken any more.
     failed: bool,
 }
 
-impl Builders {
-    /// Builders for these tables.
-    pub fn new(set: &TableSet, budget: Budget) -> Self {
-        let (lanes, fillings) = sides(set, budget.batch_rows.max(1));
-        let store = Store::new(set, budget);
+impl<K: Keep> Filler<K> {
+    /// A filler of these tables in batches of so many rows.
+    pub(super) fn start(set: &TableSet, batch_rows: usize, keep: K) -> Self {
+        let (lanes, fillings) = sides(set, batch_rows.max(1), K::IN_ORDER);
         let (full, chunks) = sync_channel(WAITING_CHUNKS);
         Self {
             details: set.details(),
             lanes,
             full,
-            keeper: std::thread::spawn(move || keep_all(store, fillings, &chunks)),
+            keeper: std::thread::spawn(move || keep_all(keep, fillings, &chunks)),
             failed: false,
         }
     }
 
-    /// Hands over the tables.
+    /// Ends the building.
     ///
     /// # Errors
     /// The first error met while rows were taken, such as a full disk.
-    pub fn finish(mut self) -> Result<Tables, TablesError> {
+    pub(super) fn end(mut self) -> Result<K, TablesError> {
         let lanes = std::mem::take(&mut self.lanes);
         lanes
             .rest()
@@ -292,7 +348,7 @@ impl Builders {
             .for_each(|rest| self.hand_over(rest));
         drop(self.full);
         match self.keeper.join() {
-            Ok(kept) => kept.map(Store::finish),
+            Ok(kept) => kept,
             Err(panic) => std::panic::resume_unwind(panic),
         }
     }
@@ -304,14 +360,33 @@ impl Builders {
 }
 
 /// Keeps rows until there are no more, or until a batch cannot be kept.
-fn keep_all(
-    mut store: Store,
+fn keep_all<K: Keep>(
+    mut keep: K,
     mut fillings: Fillings,
     chunks: &Receiver<Chunk>,
-) -> Result<Store, TablesError> {
+) -> Result<K, TablesError> {
     for chunk in chunks {
-        fillings.take(chunk, &mut store)?;
+        fillings.take(chunk, &mut keep)?;
     }
-    fillings.keep(&mut store)?;
-    Ok(store)
+    fillings.finish(&mut keep)?;
+    Ok(keep)
+}
+
+/// Builds tables to be asked: full batches are kept in memory, or go to disk where they must.
+pub type Builders = Filler<Store>;
+
+impl Builders {
+    /// Builders for these tables.
+    pub fn new(set: &TableSet, budget: Budget) -> Self {
+        let rows = budget.batch_rows;
+        Self::start(set, rows, Store::new(set, budget))
+    }
+
+    /// Hands over the tables.
+    ///
+    /// # Errors
+    /// The first error met while rows were taken, such as a full disk.
+    pub fn finish(self) -> Result<Tables, TablesError> {
+        self.end().map(Store::finish)
+    }
 }

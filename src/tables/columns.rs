@@ -13,6 +13,18 @@ pub enum ColumnType {
     I64,
     Bool,
     Text,
+    /// The number of a CPU.
+    Cpu,
+    /// The number of a task: its row in `tasks`.
+    Task,
+    /// An instant on the trace's clock.
+    Stamp,
+    /// An address in the kernel, which exports name by its symbol; 0 for none.
+    Address,
+    /// The number of a type of events, which exports name.
+    Event,
+    /// An upper bound, null in exports from [`UNBOUNDED`] on.
+    Bound,
 }
 
 impl ColumnType {
@@ -20,11 +32,11 @@ impl ColumnType {
     pub fn data_type(self) -> DataType {
         match self {
             ColumnType::U8 => DataType::UInt8,
-            ColumnType::U16 => DataType::UInt16,
-            ColumnType::U32 => DataType::UInt32,
-            ColumnType::U64 => DataType::UInt64,
+            ColumnType::U16 | ColumnType::Cpu | ColumnType::Event => DataType::UInt16,
+            ColumnType::U32 | ColumnType::Task | ColumnType::Bound => DataType::UInt32,
+            ColumnType::U64 | ColumnType::Address => DataType::UInt64,
             ColumnType::I32 => DataType::Int32,
-            ColumnType::I64 => DataType::Int64,
+            ColumnType::I64 | ColumnType::Stamp => DataType::Int64,
             ColumnType::Bool => DataType::Boolean,
             ColumnType::Text => DataType::String,
         }
@@ -123,14 +135,14 @@ where
     }
 }
 
-/// Numbers of one type.
-pub(super) struct Numbers<T: PolarsNumericType> {
+/// Numbers of one type; `KIND` tells those apart that exports treat differently.
+pub(super) struct Numbers<T: PolarsNumericType, const KIND: u8> {
     name: &'static str,
     values: Vec<T::Native>,
     known: Known,
 }
 
-impl<T: PolarsNumericType> Numbers<T> {
+impl<T: PolarsNumericType, const KIND: u8> Numbers<T, KIND> {
     #[inline]
     pub fn extend<R, V>(&mut self, rows: &[R], value: impl Fn(&R) -> V)
     where
@@ -148,15 +160,25 @@ impl<T: PolarsNumericType> Numbers<T> {
     }
 }
 
-pub(super) type U8 = Numbers<UInt8Type>;
-pub(super) type U16 = Numbers<UInt16Type>;
-pub(super) type U32 = Numbers<UInt32Type>;
-pub(super) type U64 = Numbers<UInt64Type>;
-pub(super) type I32 = Numbers<Int32Type>;
+/// Kinds of [`Numbers`]: mere numbers, those that stand for a thing, types of events, and bounds.
+const PLAIN: u8 = 0;
+const NAMED: u8 = 1;
+const TYPES: u8 = 2;
+const BOUNDS: u8 = 3;
+
+pub(super) type U8 = Numbers<UInt8Type, PLAIN>;
+pub(super) type U16 = Numbers<UInt16Type, PLAIN>;
+pub(super) type Cpu = Numbers<UInt16Type, NAMED>;
+pub(super) type U32 = Numbers<UInt32Type, PLAIN>;
+pub(super) type U64 = Numbers<UInt64Type, PLAIN>;
+pub(super) type Address = Numbers<UInt64Type, NAMED>;
+pub(super) type Event = Numbers<UInt16Type, TYPES>;
+pub(super) type Bound = Numbers<UInt32Type, BOUNDS>;
+pub(super) type I32 = Numbers<Int32Type, PLAIN>;
 
 macro_rules! numbers {
-    ($($native:ty => $type:ident),+) => {
-        $(impl Build for Numbers<$native> {
+    ($($native:ty, $kind:ident => $type:ident),+) => {
+        $(impl Build for Numbers<$native, $kind> {
             const TYPE: ColumnType = ColumnType::$type;
 
             fn new(name: &'static str, capacity: usize) -> Self {
@@ -175,7 +197,9 @@ macro_rules! numbers {
 }
 
 numbers! {
-    UInt8Type => U8, UInt16Type => U16, UInt32Type => U32, UInt64Type => U64, Int32Type => I32
+    UInt8Type, PLAIN => U8, UInt16Type, PLAIN => U16, UInt16Type, NAMED => Cpu, UInt16Type, TYPES => Event,
+    UInt32Type, PLAIN => U32, UInt32Type, BOUNDS => Bound, UInt64Type, PLAIN => U64,
+    UInt64Type, NAMED => Address, Int32Type, PLAIN => I32
 }
 
 /// Numbers that are kept in a narrower type as long as all of a batch fit it.
@@ -260,7 +284,7 @@ impl Task {
 }
 
 impl Build for Task {
-    const TYPE: ColumnType = ColumnType::U32;
+    const TYPE: ColumnType = ColumnType::Task;
 
     fn new(name: &'static str, capacity: usize) -> Self {
         Self {
@@ -320,7 +344,10 @@ impl<const FROM_FIRST: bool> Times<FROM_FIRST> {
 }
 
 impl<const FROM_FIRST: bool> Build for Times<FROM_FIRST> {
-    const TYPE: ColumnType = ColumnType::I64;
+    const TYPE: ColumnType = match FROM_FIRST {
+        true => ColumnType::Stamp,
+        false => ColumnType::I64,
+    };
 
     fn new(name: &'static str, capacity: usize) -> Self {
         Self {

@@ -21,6 +21,11 @@ pub(super) struct FlipSteps {
 impl Batch for FlipSteps {
     type Row = FlipStep;
     const TABLE: Table = Table::Flips;
+    const IN_ORDER: bool = true;
+
+    fn key(_step: &FlipStep) -> i64 {
+        0
+    }
 
     fn new(full: usize, details: bool) -> Self {
         Self {

@@ -6,7 +6,9 @@
 mod batches;
 mod builders;
 mod columns;
+pub mod export;
 mod flips;
+mod order;
 pub mod schema;
 
 pub use batches::{Budget, Columns, Tables, TablesError};

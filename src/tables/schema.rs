@@ -5,30 +5,32 @@ use std::num::NonZeroU64;
 use polars::prelude::*;
 
 use super::columns::{
-    Bool, Build, Built, ColumnDef, I32, I64, Stamp, Task, Text, U8, U16, U32, U64, cpu,
+    Address, Bool, Bound, Build, Built, ColumnDef, Cpu, Event, I32, I64, Stamp, Task, Text, U8,
+    U16, U32, U64, cpu,
 };
 use crate::replay::rows::{
-    CpuRow, FlipRow, FlushRow, IdleRow, IpiRow, LostRow, MigrationRow, SliceRow, TaskRow, UnitRow,
-    WaitRow, WakeupRow,
+    CpuRow, EventRow, FlipRow, FlushRow, IdleRow, IpiRow, LostRow, MigrationRow, SecondRow,
+    SliceRow, TaskRow, TraceRow, UnitRow, WaitRow, WakeupRow,
 };
 use crate::replay::words::{
     Class, Confidence, Decision, FlushReason, IpiFate, IpiKind, IpiRoad, LedgerRow, Left, Mark,
     MigrationCause, MigrationKind, Origin, Path, Reading, Verdict, Waker,
 };
 use crate::topology::Distance;
+use ttwu_parsers::event::escape;
 use ttwu_parsers::print_fmt::PrevState;
 
 /// Declares the tables. `of` names the enumeration behind a code, `detail` marks what only exports hold.
 macro_rules! tables {
     ($(
-        $(#[$doc:meta])*
-        $table:ident = $name:literal, $builder:ident($row:ident: $row_type:ty) {
+        #[doc = $doc:literal]
+        $table:ident = $name:literal, $builder:ident($row:ident: $row_type:ty) by $key:expr, $order:literal {
             $($column:ident: $type:ident $(of $words:ident)? $([$detail:ident])? = $value:expr, $about:literal;)+
         }
     )+) => {
         /// A table.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum Table { $($(#[$doc])* $table,)+ }
+        pub enum Table { $(#[doc = $doc] $table,)+ }
 
         impl Table {
             /// Every table.
@@ -37,6 +39,16 @@ macro_rules! tables {
             /// The name it has in exports and queries.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Table::$table => $name,)+ }
+            }
+
+            /// What its rows are: one sentence.
+            pub const fn about(self) -> &'static str {
+                match self { $(Table::$table => $doc.trim_ascii(),)+ }
+            }
+
+            /// What an exported table is sorted by.
+            pub const fn order(self) -> &'static str {
+                match self { $(Table::$table => $order,)+ }
             }
 
             /// Its columns, in order.
@@ -65,6 +77,10 @@ macro_rules! tables {
             impl Batch for $builder {
                 type Row = $row_type;
                 const TABLE: Table = Table::$table;
+
+                fn key($row: &Self::Row) -> i64 {
+                    $key
+                }
 
                 fn new(full: usize, details: bool) -> Self {
                     let capacity = |detail: bool| if details || !detail { full } else { 0 };
@@ -104,8 +120,14 @@ macro_rules! tables {
 
 /// A batch of a table under construction.
 pub(super) trait Batch {
-    type Row;
+    type Row: Clone;
     const TABLE: Table;
+
+    /// Whether rows come in that order.
+    const IN_ORDER: bool = false;
+
+    /// What exported rows are sorted by.
+    fn key(row: &Self::Row) -> i64;
 
     /// A batch is full at `full` rows; `details` says whether detail columns are built.
     fn new(full: usize, details: bool) -> Self;
@@ -122,12 +144,12 @@ pub(super) trait Batch {
 
 /// The rows of a full batch, in columns as narrow as their values allow.
 #[derive(Debug)]
-pub(super) struct Filled {
-    pub rows: DataFrame,
+pub struct Filled {
+    pub(super) rows: DataFrame,
     /// What is to be added to the values of each column.
-    pub bases: Vec<i64>,
+    pub(super) bases: Vec<i64>,
     /// The memory they take.
-    pub bytes: usize,
+    pub(super) bytes: usize,
 }
 
 impl Filled {
@@ -169,21 +191,21 @@ const ANY: Reading = Reading::Any;
 
 tables! {
     /// One row for each wakeup.
-    Wakeups = "wakeups", WakeupBatch(row: WakeupRow) {
+    Wakeups = "wakeups", WakeupBatch(row: WakeupRow) by row.waking_ns.or(row.wakeup_ns).or(row.switch_in_ns).unwrap_or(i64::MIN), "waking_ns, or wakeup_ns where that is null" {
         waking_ns: Stamp = row.waking_ns, "Stamp of sched_waking; null for a new task or without that event.";
         wakeup_ns: Stamp = row.wakeup_ns, "Stamp of sched_wakeup, the enqueue; null without that event.";
         switch_in_ns: Stamp = row.switch_in_ns, "When the wakee was switched in; null if it was not.";
         waker: Task = row.waker.map(|task| task.0), "The waking task; null if an interrupt woke, or if unknown.";
         wakee: Task = row.wakee.0, "The woken task.";
-        waker_cpu: U16 = cpu(row.waker_cpu), "The CPU of the waker; null if unknown.";
-        prev_cpu: U16 = cpu(row.prev_cpu), "The CPU on which the wakee last was; null if unknown.";
-        chosen_cpu: U16 = cpu(row.chosen_cpu), "The CPU on which the wakee was enqueued; null if unknown.";
-        class: U8 of Class = row.class.code(), "Code of the wakeup's class.";
-        path: U8 of Path = row.path.code(), "Code of the road by which the wakeup reached the chosen CPU.";
-        context: U8 of Waker = row.context.code(), "Code of the context in which the waker ran.";
-        waker_chosen: U8 of Distance = row.waker_chosen as u8, "Code of the distance from waker to chosen CPU.";
-        prev_chosen: U8 of Distance = row.prev_chosen as u8, "Code of the distance from previous to chosen CPU.";
-        waker_prev: U8 of Distance = row.waker_prev as u8, "Code of the distance from waker to previous CPU.";
+        waker_cpu: Cpu = cpu(row.waker_cpu), "The CPU of the waker; null if unknown.";
+        prev_cpu: Cpu = cpu(row.prev_cpu), "The CPU on which the wakee last was; null if unknown.";
+        chosen_cpu: Cpu = cpu(row.chosen_cpu), "The CPU on which the wakee was enqueued; null if unknown.";
+        class: U8 of Class = row.class.code(), "The wakeup's class.";
+        path: U8 of Path = row.path.code(), "The road by which the wakeup reached the chosen CPU.";
+        context: U8 of Waker = row.context.code(), "The context in which the waker ran.";
+        waker_chosen: U8 of Distance = row.waker_chosen as u8, "The distance from waker to chosen CPU.";
+        prev_chosen: U8 of Distance = row.prev_chosen as u8, "The distance from previous to chosen CPU.";
+        waker_prev: U8 of Distance = row.waker_prev as u8, "The distance from waker to previous CPU.";
         cross_llc: Bool = row.cross_llc, "Whether waker and chosen CPU have different LLCs; null if unknown.";
         latency_ns: I64 = row.latency_ns, "Waking to switch-in; null if one of them is missing.";
         queue_ns: I64 = row.queue_ns, "Wakeup to switch-in; null if one of them is missing.";
@@ -193,8 +215,8 @@ tables! {
         idle_before_ns: I64 = row.idle_before_ns, "How long the chosen CPU had run nothing at the choice; null unless it was idle, or if not seen since when.";
         sibling_busy: Bool = row.sibling_busy, "Whether an SMT sibling of the chosen CPU ran a task at the choice; null if not known.";
         smt_shared: Bool = row.smt_shared, "Whether a thread of a busy core was chosen while a whole core was idle.";
-        verdict_seen: U8 of Verdict = row.verdict[SEEN].map(Verdict::code), "Code of the wait's verdict, affinity as seen.";
-        verdict_any: U8 of Verdict = row.verdict[ANY].map(Verdict::code), "Code of the wait's verdict, any CPU allowed.";
+        verdict_seen: U8 of Verdict = row.verdict[SEEN].map(Verdict::code), "The wait's verdict, affinity as seen.";
+        verdict_any: U8 of Verdict = row.verdict[ANY].map(Verdict::code), "The wait's verdict, any CPU allowed.";
         wait_ns: I64 = row.wait_ns, "The wait that followed, inside the window.";
         lost_seen_ns: I64 = row.lost_ns[SEEN], "Idle CPU time matched to that wait, affinity as seen.";
         lost_any_ns: I64 = row.lost_ns[ANY], "Idle CPU time matched to that wait, any CPU allowed.";
@@ -203,34 +225,34 @@ tables! {
         wakee_instructions: I64 = count(row.wakee_instructions), "Instructions of that time; null where the trace does not count them.";
         overlap_ns: I64 = row.overlap_ns, "How long waker and wakee could have run side by side; null if not known.";
         overlap_censored: Bool = row.overlap_censored, "Whether overlap_ns is missing because the waker had too many wakees to watch.";
-        probed_prev_cpu: U16 [detail] = cpu(row.probed.map(|p| p.0)), "The previous CPU by the kernel's own word; null without probe.";
-        probed_chosen_cpu: U16 [detail] = cpu(row.probed.map(|p| p.1)), "The chosen CPU by the kernel's own word; null without probe.";
+        probed_prev_cpu: Cpu [detail] = cpu(row.probed.map(|p| p.0)), "The previous CPU by the kernel's own word; null without probe.";
+        probed_chosen_cpu: Cpu [detail] = cpu(row.probed.map(|p| p.1)), "The chosen CPU by the kernel's own word; null without probe.";
         sync: Bool [detail] = row.sync, "Whether the waker was about to sleep (WF_SYNC), by the kernel's own word; null without probe.";
         flips: U32 [detail] = row.flips, "The wakee's wakee_flips as its CPU was chosen, by the kernel's own word; null without probe.";
         in_window: Bool = row.in_window, "Whether the waking lies in the window: counts count only these.";
     }
 
     /// One row for each interval in which a task ran.
-    Slices = "slices", SliceBatch(row: SliceRow) {
+    Slices = "slices", SliceBatch(row: SliceRow) by row.start_ns, "start_ns" {
         task: Task = row.task.0, "The task.";
-        cpu: U16 = cpu(row.cpu), "The CPU it ran on.";
+        cpu: Cpu = cpu(row.cpu), "The CPU it ran on.";
         start_ns: Stamp = row.start_ns, "Stamp of the switch-in.";
         end_ns: Stamp = row.end_ns, "Stamp of the switch-out.";
         end_state: Text [detail] = row.end_state.map(state_word), "Its state at the switch-out; null at the trace's end or at a gap.";
-        left: U8 of Left = row.end_state.map(|state| Left::of(state).code()), "Code of how it left the CPU; null like end_state.";
+        left_as: U8 of Left = row.end_state.map(|state| Left::of(state).code()), "How it left the CPU; null like end_state.";
     }
 
     /// One row for each interval in which a task was runnable and not running.
-    Waits = "waits", WaitBatch(row: WaitRow) {
+    Waits = "waits", WaitBatch(row: WaitRow) by row.start_ns, "start_ns" {
         task: Task = row.task.0, "The waiting task.";
         start_ns: Stamp = row.start_ns, "When it was queued.";
         end_ns: Stamp = row.end_ns, "When it was switched in; null if it was not.";
-        first_cpu: U16 [detail] = cpu(row.first_cpu), "The CPU it was queued on first.";
-        last_cpu: U16 = cpu(row.last_cpu), "The CPU it was queued on last.";
+        first_cpu: Cpu [detail] = cpu(row.first_cpu), "The CPU it was queued on first.";
+        last_cpu: Cpu = cpu(row.last_cpu), "The CPU it was queued on last.";
         moves: U32 [detail] = row.moves, "How often it was moved while it waited.";
-        origin: U8 of Origin = row.origin.code(), "Code of how it came to wait.";
-        verdict_seen: U8 of Verdict = row.verdict[SEEN].code(), "Code of why it waited, affinity as seen.";
-        verdict_any: U8 of Verdict = row.verdict[ANY].code(), "Code of why it waited, any CPU allowed.";
+        origin: U8 of Origin = row.origin.code(), "How it came to wait.";
+        verdict_seen: U8 of Verdict = row.verdict[SEEN].code(), "Why it waited, affinity as seen.";
+        verdict_any: U8 of Verdict = row.verdict[ANY].code(), "Why it waited, any CPU allowed.";
         wait_ns: I64 = row.wait_ns, "The part of the wait inside the window.";
         lost_seen_ns: I64 = row.lost_ns[SEEN], "Idle CPU time matched to it, affinity as seen.";
         lost_any_ns: I64 = row.lost_ns[ANY], "Idle CPU time matched to it, any CPU allowed.";
@@ -242,25 +264,25 @@ tables! {
     }
 
     /// One row for each interval in which a CPU ran nothing.
-    Idle = "idle", IdleBatch(row: IdleRow) {
-        cpu: U16 = cpu(row.cpu), "The CPU.";
+    Idle = "idle", IdleBatch(row: IdleRow) by row.start_ns, "start_ns" {
+        cpu: Cpu = cpu(row.cpu), "The CPU.";
         start_ns: Stamp = row.start_ns, "When it switched to its idle task.";
         end_ns: Stamp = row.end_ns, "When it switched to another, or the trace ended.";
     }
 
     /// One row for each move of a task between CPUs.
-    Migrations = "migrations", MigrationBatch(row: MigrationRow) {
+    Migrations = "migrations", MigrationBatch(row: MigrationRow) by row.ts_ns, "ts_ns" {
         ts_ns: Stamp = row.ts_ns, "Stamp.";
         task: Task = row.task.0, "The task moved.";
-        from_cpu: U16 = cpu(row.from_cpu), "The CPU it was on.";
-        to_cpu: U16 = cpu(row.to_cpu), "The CPU it went to.";
-        distance: U8 of Distance = row.distance as u8, "Code of the distance between the two.";
-        kind: U8 of MigrationKind [detail] = row.kind.code(), "Code of the state it was moved in.";
-        cause: U8 of MigrationCause = row.cause.code(), "Code of why it was moved.";
-        confidence: U8 of Confidence = row.confidence.code(), "Code of how sure the cause is.";
-        by_cpu: U16 [detail] = cpu(row.by_cpu), "The CPU that moved it.";
+        from_cpu: Cpu = cpu(row.from_cpu), "The CPU it was on.";
+        to_cpu: Cpu = cpu(row.to_cpu), "The CPU it went to.";
+        distance: U8 of Distance = row.distance as u8, "The distance between the two.";
+        kind: U8 of MigrationKind [detail] = row.kind.code(), "The state it was moved in.";
+        cause: U8 of MigrationCause = row.cause.code(), "Why it was moved.";
+        confidence: U8 of Confidence = row.confidence.code(), "How sure the cause is.";
+        by_cpu: Cpu [detail] = cpu(row.by_cpu), "The CPU that moved it.";
         by_task: Task = row.by_task.map(|task| task.0), "The task that ran there; null if none or unknown.";
-        context: U8 of Waker = row.context.code(), "Code of the context in which it was moved.";
+        context: U8 of Waker = row.context.code(), "The context in which it was moved.";
         idle_left_seen: U16 = cpu(row.idle_left.map(|idle| idle[SEEN])), "Eligible idle CPUs in the LLC it left, affinity as seen; null if it left none.";
         idle_left_any: U16 = cpu(row.idle_left.map(|idle| idle[ANY])), "Idle CPUs in the LLC it left, any CPU allowed; null if it left none.";
         run_ns: I64 = row.run_ns, "Its on-CPU time from then until it blocked or was moved again; null if not seen.";
@@ -271,14 +293,14 @@ tables! {
     }
 
     /// One row for each interrupt, or other request, of one CPU to one other, with the handler that it started.
-    Ipis = "ipis", IpiBatch(row: IpiRow) {
+    Ipis = "ipis", IpiBatch(row: IpiRow) by row.ts_ns, "ts_ns" {
         ts_ns: Stamp = row.ts_ns, "Stamp of the send, or of the handler's entry where no send is recorded.";
-        cpu: U16 = cpu(row.cpu), "The sender; null where no send is recorded.";
-        target_cpu: U16 = cpu(row.target_cpu), "The CPU that was asked.";
-        road: U8 of IpiRoad = row.road.code(), "Code of how it was asked.";
-        kind: U8 of IpiKind = row.kind.code(), "Code of what was wanted.";
-        fate: U8 of IpiFate = row.fate.code(), "Code of what became of it.";
-        distance: U8 of Distance = row.distance as u8, "Code of the distance from sender to target.";
+        cpu: Cpu = cpu(row.cpu), "The sender; null where no send is recorded.";
+        target_cpu: Cpu = cpu(row.target_cpu), "The CPU that was asked.";
+        road: U8 of IpiRoad = row.road.code(), "How it was asked.";
+        kind: U8 of IpiKind = row.kind.code(), "What was wanted.";
+        fate: U8 of IpiFate = row.fate.code(), "What became of it.";
+        distance: U8 of Distance = row.distance as u8, "The distance from sender to target.";
         task: Task = row.task.map(|task| task.0), "The task that sent it; null if none or unknown.";
         latency_ns: I64 = row.latency_ns, "Send to handler's entry; null if one of them is not known.";
         entry_ns: Stamp = row.entry_ns(), "When that handler was entered; null like handler_ns.";
@@ -286,34 +308,34 @@ tables! {
         interrupted: Task = row.interrupted.map(|task| task.0), "The task that the handler interrupted; null if none or unknown.";
         on_idle: Bool = row.on_idle, "Whether the handler ran while the CPU ran nothing; null if unknown.";
         wakeups: U32 = row.wakeups, "Tasks that the handler enqueued.";
-        callback: U64 = row.callback, "Address of the function called; 0 for none.";
-        callsite: U64 = row.callsite, "Address in the kernel that it was sent from; 0 if not recorded.";
+        callback: Address = row.callback, "The kernel's function that was called, or its address where the trace has no symbols; null for none.";
+        callsite: Address = row.callsite, "The function that sent it, likewise; null if not recorded.";
         in_window: Bool = row.in_window, "Whether ts_ns lies in the window: counts count only these.";
     }
 
     /// One row for each wakeup that the kernel's `record_wakee` counted, or perhaps counted, in the order of the wakings.
-    Flips = "flips", FlipBatch(row: FlipRow) {
+    Flips = "flips", FlipBatch(row: FlipRow) by row.waking_ns, "waking_ns" {
         waking_ns: Stamp [detail] = row.waking_ns, "Stamp of sched_waking.";
         waker: Task = row.waker.map(|task| task.0), "The task that was current, whatever interrupted it; null for an idle task.";
-        waker_cpu: U16 [detail] = cpu(row.waker_cpu), "The CPU of the waker.";
+        waker_cpu: Cpu [detail] = cpu(row.waker_cpu), "The CPU of the waker.";
         wakee: Task = row.wakee.0, "The woken task.";
-        chosen_cpu: U16 = cpu(row.chosen_cpu), "The CPU on which the wakee was enqueued; null if unknown.";
+        chosen_cpu: Cpu = cpu(row.chosen_cpu), "The CPU on which the wakee was enqueued; null if unknown.";
         sure: Bool = row.sure, "Whether it certainly counted; if not, the events leave that open.";
         flipped: Bool = row.flipped, "Whether the wakee was another than the waker's last; null if that is not known.";
         factor: U32 [detail] = row.factor, "CPUs of the LLC of the waker's CPU (sd_llc_size); null if unknown.";
-        zero_old: U8 of Decision = decision(row, 0), "Code of what zero-old decides; null where it is not asked or the LLC is unknown.";
-        zero_new: U8 of Decision = decision(row, 1), "Code of what zero-new decides; null where it is not asked or the LLC is unknown.";
-        halve_old: U8 of Decision = decision(row, 2), "Code of what halve-old decides; null where it is not asked or the LLC is unknown.";
-        halve_new: U8 of Decision = decision(row, 3), "Code of what halve-new decides; null where it is not asked or the LLC is unknown.";
-        loop_old: U8 of Decision = decision(row, 4), "Code of what loop-old decides; null where it is not asked or the LLC is unknown.";
-        loop_new: U8 of Decision = decision(row, 5), "Code of what loop-new decides; null where it is not asked or the LLC is unknown.";
-        kernel: U8 of Decision = row.kernel.map(Decision::code), "Code of what the recorded kernel's policy decides; null as above.";
-        halved: U8 of Decision = row.halved.map(Decision::code), "Code of what that would decide with half the factor, but at least 1; null as above.";
-        doubled: U8 of Decision = row.doubled.map(Decision::code), "Code of what that would decide with twice the factor; null as above.";
+        zero_old: U8 of Decision = decision(row, 0), "What zero-old decides; null where it is not asked or the LLC is unknown.";
+        zero_new: U8 of Decision = decision(row, 1), "What zero-new decides; null where it is not asked or the LLC is unknown.";
+        halve_old: U8 of Decision = decision(row, 2), "What halve-old decides; null where it is not asked or the LLC is unknown.";
+        halve_new: U8 of Decision = decision(row, 3), "What halve-new decides; null where it is not asked or the LLC is unknown.";
+        loop_old: U8 of Decision = decision(row, 4), "What loop-old decides; null where it is not asked or the LLC is unknown.";
+        loop_new: U8 of Decision = decision(row, 5), "What loop-new decides; null where it is not asked or the LLC is unknown.";
+        kernel: U8 of Decision = row.kernel.map(Decision::code), "What the recorded kernel's policy decides; null as above.";
+        halved: U8 of Decision = row.halved.map(Decision::code), "What that would decide with half the factor, but at least 1; null as above.";
+        doubled: U8 of Decision = row.doubled.map(Decision::code), "What that would decide with twice the factor; null as above.";
         waker_least: U32 = row.waker_flips.lo, "The waker's wakee_flips after it under the kernel's decay, at least.";
-        waker_most: U32 = row.waker_flips.hi, "The same, at most; 1048576 (2^20) or more if nothing bounds it.";
+        waker_most: Bound = row.waker_flips.hi, "The same, at most; null if nothing bounds it.";
         wakee_least: U32 [detail] = row.wakee_flips.lo, "The wakee's wakee_flips under the kernel's decay, at least.";
-        wakee_most: U32 [detail] = row.wakee_flips.hi, "The same, at most; 1048576 (2^20) or more if nothing bounds it.";
+        wakee_most: Bound [detail] = row.wakee_flips.hi, "The same, at most; null if nothing bounds it.";
         probed: U32 [detail] = row.probed, "The wakee's wakee_flips by the kernel's own word; null without probe.";
         probe_inside: Bool = row.probe_inside, "Whether what was followed since the value probed before holds this one; null without both.";
         probe_narrow: Bool = row.probe_narrow, "Whether what was followed since then was at most 1 wide; null without both.";
@@ -324,11 +346,11 @@ tables! {
     }
 
     /// One row for each change of mappings that made a CPU flush TLBs: its own, and maybe others'.
-    Flushes = "flushes", FlushBatch(row: FlushRow) {
+    Flushes = "flushes", FlushBatch(row: FlushRow) by row.ts_ns, "ts_ns" {
         ts_ns: Stamp = row.ts_ns, "Stamp.";
-        cpu: U16 = cpu(row.cpu), "The initiator.";
+        cpu: Cpu = cpu(row.cpu), "The initiator.";
         task: Task = row.task.map(|task| task.0), "The task that it ran; null if none or unknown.";
-        reason: U8 of FlushReason = row.reason.code(), "Code of tlb_flush's reason; `other` where a probe shows the range alone.";
+        reason: U8 of FlushReason = row.reason.code(), "tlb_flush's reason; `other` where a probe shows the range alone.";
         pages: I64 = row.pages, "Pages flushed, of 4 KiB if others were asked; -1 for the whole TLB; null where a probe shows the range alone.";
         range_pages: I64 = row.range_pages, "Pages of 4 KiB in the range asked for; -1 for all addresses; null without probe.";
         targets: U32 = row.targets, "CPUs that were asked; null where sends are not recorded.";
@@ -339,17 +361,17 @@ tables! {
     }
 
     /// One row for each mark of units of work, where `--work` asks for such.
-    Units = "units", UnitBatch(row: UnitRow) {
+    Units = "units", UnitBatch(row: UnitRow) by row.ts_ns, "ts_ns" {
         ts_ns: Stamp = row.ts_ns, "Stamp.";
-        mark: U8 of Mark = row.mark.code(), "Code of what the mark says.";
+        mark: U8 of Mark = row.mark.code(), "What the mark says.";
         done: U64 = row.done, "How many units were done so far; null if the mark does not say.";
         task: Task = row.task.map(|task| task.0), "The task that ran there, which made the mark unless an interrupt did; null for the idle task.";
-        cpu: U16 = cpu(row.cpu), "The CPU.";
+        cpu: Cpu = cpu(row.cpu), "The CPU.";
         in_window: Bool = row.in_window, "Whether it lies in the window: counts count only these.";
     }
 
     /// One row for each task, with what it did in the window.
-    Tasks = "tasks", TaskBatch(row: TaskRow) {
+    Tasks = "tasks", TaskBatch(row: TaskRow) by i64::from(row.task.0), "task" {
         task: Task = row.task.0, "The task's number in all tables.";
         pid: I32 = row.pid, "Thread id.";
         generation: U32 = row.generation, "0 for the first task seen with that pid, 1 for the next.";
@@ -370,9 +392,27 @@ tables! {
         recorder: Bool = row.recorder, "Whether it is a thread of the recorder.";
     }
 
+    /// One row for each CPU and second of the window: that second's share of both ledgers.
+    Ledger = "ledger", SecondBatch(row: SecondRow) by row.start_ns, "start_ns" {
+        cpu: Cpu = cpu(row.cpu), "The CPU.";
+        start_ns: Stamp = row.start_ns, "Its start: full seconds after the window's start.";
+        end_ns: Stamp = row.end_ns, "Its end: a second later, or several where no event came meanwhile, or the window's end.";
+        unknown_ns: I64 = second(row, SEEN, LedgerRow::Unknown), "Time in which the CPU's state is unknown.";
+        running_ns: I64 = second(row, SEEN, LedgerRow::Running), "Time in which it ran a task.";
+        transit_ns: I64 = second(row, SEEN, LedgerRow::Transit), "Time in which a task was on its way to it.";
+        waiting_llc_core_seen_ns: I64 = second(row, SEEN, LedgerRow::WaitingLlcCore), "Idle, its whole core too, matched to a task waiting in its LLC, affinity as seen.";
+        waiting_llc_smt_seen_ns: I64 = second(row, SEEN, LedgerRow::WaitingLlcSmt), "Idle beside a busy thread, matched to a task waiting in its LLC, affinity as seen.";
+        waiting_machine_seen_ns: I64 = second(row, SEEN, LedgerRow::WaitingMachine), "Idle, matched to a task waiting in another LLC, affinity as seen.";
+        idle_seen_ns: I64 = second(row, SEEN, LedgerRow::Idle), "Idle with nothing to match, affinity as seen.";
+        waiting_llc_core_any_ns: I64 = second(row, ANY, LedgerRow::WaitingLlcCore), "Idle, its whole core too, matched to a task waiting in its LLC, any CPU allowed.";
+        waiting_llc_smt_any_ns: I64 = second(row, ANY, LedgerRow::WaitingLlcSmt), "Idle beside a busy thread, matched to a task waiting in its LLC, any CPU allowed.";
+        waiting_machine_any_ns: I64 = second(row, ANY, LedgerRow::WaitingMachine), "Idle, matched to a task waiting in another LLC, any CPU allowed.";
+        idle_any_ns: I64 = second(row, ANY, LedgerRow::Idle), "Idle with nothing to match, any CPU allowed.";
+    }
+
     /// One row for each CPU, with its share of both ledgers.
-    Cpus = "cpus", CpuBatch(row: CpuRow) {
-        cpu: U16 = cpu(row.cpu), "The CPU.";
+    Cpus = "cpus", CpuBatch(row: CpuRow) by i64::from(row.cpu), "cpu" {
+        cpu: Cpu = cpu(row.cpu), "The CPU.";
         llc: U32 = row.llc, "Its LLC; null if unknown.";
         core: U32 = row.core, "Its core; null if unknown.";
         node: U32 = row.node, "Its NUMA node; null if unknown.";
@@ -395,11 +435,53 @@ tables! {
     }
 
     /// One row for each interval in which a CPU's events are missing.
-    Lost = "lost", LostBatch(row: LostRow) {
-        cpu: U16 = cpu(row.cpu), "The CPU.";
+    Lost = "lost", LostBatch(row: LostRow) by row.start_ns, "start_ns" {
+        cpu: Cpu = cpu(row.cpu), "The CPU.";
         start_ns: Stamp = row.start_ns, "From here on events are missing.";
         end_ns: Stamp = row.end_ns, "The first event after the gap.";
         events: U64 = row.events, "How many were lost; null if the trace does not say.";
+    }
+
+    /// One row: the trace itself, and what was counted of it.
+    Traces = "traces", TraceBatch(row: TraceRow) by row.first_event_ns, "first_event_ns" {
+        file: Text = Some(row.file.clone()), "The file's name when it was exported.";
+        format: Text = Some(row.format.clone()), "Its format, such as `perf.data` or `trace.dat v7 zstd`.";
+        recorder: Text = row.recorder.clone(), "The recorder's version as it writes it; null if the trace does not tell.";
+        kernel_release: Text = row.kernel_release.clone(), "The recorded kernel's release (`uname -r`); null if the trace does not tell.";
+        kernel_model: Text = Some(row.kernel_model.clone()), "The kernel version whose rules the analysis followed, and where it is from.";
+        arch: Text = row.arch.clone(), "The machine's architecture (`uname -m`); null if the trace does not tell.";
+        clock: Text = Some(row.clock.clone()), "The clock of all stamps, by the kernel's name.";
+        first_event_ns: Stamp = row.first_event_ns, "Stamp of the first event.";
+        last_event_ns: Stamp = row.last_event_ns, "Stamp of the last event.";
+        start_ns: Stamp = row.start_ns, "Start of the window: what lies before is replayed, but not counted.";
+        end_ns: Stamp = row.end_ns, "End of the window.";
+        events: U64 = row.events, "Events in the whole trace.";
+        lost_events: U64 = row.lost_events, "Events lost, as far as counted.";
+        cpus: U32 = row.cpus, "CPUs that were counted.";
+        llcs: U32 = row.llcs, "LLCs that they share; null if the topology is not known.";
+        topology: Text = Some(row.topology.clone()), "Where the topology is from.";
+    }
+
+    /// One row for each recorded event, as the trace has it. Not exported unless asked for.
+    Events = "events", EventBatch(row: EventRow) by row.ts_ns, "ts_ns" {
+        ts_ns: Stamp = row.ts_ns, "Stamp.";
+        cpu: Cpu = cpu(row.cpu), "The CPU that recorded it.";
+        event: Event = row.type_index, "The event's name, such as `sched:sched_switch`.";
+        pid: I32 = row.pid, "The thread that was current there (`common_pid`); 0 for the idle task.";
+        context: U8 of Waker = row.context.code(), "What that CPU was doing: running that task, or an interrupt; a soft interrupt is `softirq_unknown`.";
+        task_pid: I32 = row.task_pid, "The thread that the event is about: the wakee, the one switched in, moved, forked or ended; null if none.";
+        task_name: Text = row.task_name.map(|name| name.escaped()), "Its name by the event, unprintable bytes escaped; null if the event has none.";
+        prio: I32 = row.prio, "Its priority, as the kernel counts (120 is nice 0, below 100 is real-time); null if the event has none.";
+        target_cpu: Cpu = row.target_cpu.and_then(cpu), "The CPU that the event names: the previous one in sched_waking, the chosen one in sched_wakeup, the new one in sched_migrate_task, the one asked in an interrupt; null if none.";
+        from_cpu: Cpu = row.from_cpu.and_then(cpu), "The CPU that a task was moved from; null in other events.";
+        prev_name: Text = row.prev_name.map(|name| name.escaped()), "sched_switch: the name of the task switched out.";
+        prev_prio: I32 = row.prev_prio, "sched_switch: its priority.";
+        prev_state: Text = row.prev_state.map(state_word), "sched_switch: the state in which it left, as the kernel prints it.";
+        targets: U32 = row.targets, "How many CPUs were asked in one go; null in other events.";
+        callback: Address = row.callback, "The function to be called; null in events without one.";
+        callsite: Address = row.callsite, "The function that sent the interrupt; null in events without one.";
+        number: I64 = row.number, "The number in the event: of the interrupt or soft interrupt, or the pages of a TLB flush (-1 for all); null in other events.";
+        text: Text = row.text.as_ref().map(|text| escape(text)), "The text of a marker, unprintable bytes escaped.";
     }
 }
 
@@ -428,6 +510,10 @@ fn decision(row: &FlipRow, policy: usize) -> Option<u8> {
 }
 
 fn ledger(row: &CpuRow, reading: Reading, of: LedgerRow) -> Option<i64> {
+    row.ledger[reading].get(usize::from(of.code())).copied()
+}
+
+fn second(row: &SecondRow, reading: Reading, of: LedgerRow) -> Option<i64> {
     row.ledger[reading].get(usize::from(of.code())).copied()
 }
 

@@ -21,11 +21,11 @@ pub use self::senses::{Kind, NoWord, Sense, find};
 
 use self::places::Place;
 use super::answer::{Answer, Known, Readings};
-use super::flips::is_bound;
 use super::scope::{Facts, Scope};
 use super::{AnswerError, Selection, answer_within};
 use crate::pipeline::{Moment, Prepared, Watch};
 use crate::replay::Counts;
+use crate::replay::flips::is_bound;
 use crate::tables::{Table, TableSet, Tables};
 
 /// What is known of a word, in each of its meanings.

@@ -6,8 +6,8 @@ use polars::prelude::*;
 
 use super::super::answer::{FlipTask, Known};
 use super::super::scope::Scope;
-use super::is_bound;
 use super::tally::{OfTask, Tally};
+use crate::replay::flips::is_bound;
 
 /// The selected tasks that flip most, then those of which most was decided.
 pub fn tasks(scope: &Scope, tally: &Tally) -> PolarsResult<Vec<FlipTask>> {

@@ -150,7 +150,7 @@ const WAITS: [&str; 8] = [
     "verdict_seen",
     "verdict_any",
 ];
-const SLICES: [&str; 5] = ["task", "cpu", "start_ns", "end_ns", "left"];
+const SLICES: [&str; 5] = ["task", "cpu", "start_ns", "end_ns", "left_as"];
 const INTERRUPTS: [&str; 3] = ["entry_ns", "target_cpu", "handler_ns"];
 const TLB_WAITS: [&str; 3] = [TLB_ASKED, "cpu", TLB_WAIT];
 
@@ -282,7 +282,7 @@ impl Part {
         let stamps = starts.iter().zip(ends);
         let tasks = block.numbers("task", tasks)?.iter();
         let tasks = tasks.zip(block.numbers("cpu", cpus)?);
-        let states = block.codes("left", states)?;
+        let states = block.codes("left_as", states)?;
         for (((&start_ns, &end_ns), (&task, &on)), &state) in stamps.zip(tasks).zip(states) {
             let stretch = Stretch {
                 start_ns,

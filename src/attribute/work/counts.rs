@@ -100,14 +100,14 @@ fn switches(scope: &Scope, within: &(dyn Fn(i64) -> bool + Sync)) -> PolarsResul
         within(ts) && ts > since
     };
     let (cpus, _) = scope.every(Table::Slices).fold(
-        &["cpu", "start_ns", "end_ns", "left"],
+        &["cpu", "start_ns", "end_ns", "left_as"],
         <(Vec<Cpu>, SliceScratch)>::default,
         |(cpus, (numbers, [starts, ends], unseen)), block| {
             let slices = block.numbers("cpu", numbers)?.iter();
             let slices = slices.zip(block.times("start_ns", starts)?);
             let slices = slices.zip(block.times("end_ns", ends)?);
             // A slice that ends with the trace, or at a gap, ends with no switch.
-            for (((cpu, start), end), unseen) in slices.zip(block.nulls("left", unseen)?) {
+            for (((cpu, start), end), unseen) in slices.zip(block.nulls("left_as", unseen)?) {
                 let slot = *cpu as usize;
                 if cpus.len() <= slot {
                     cpus.resize(slot + 1, Cpu::default());

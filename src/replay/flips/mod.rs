@@ -22,6 +22,16 @@ pub use rule::{Rule, Span};
 pub use setup::{Setup, SetupInput};
 pub use track::Decay;
 
+/// A count of flips from which on it bounds nothing. Counts halve each second, so that a task that flips half a million
+/// times a second stays below; what is larger is left of a count before the trace, of which nothing is known, halved or
+/// added to since.
+const NO_BOUND: u32 = 1 << 20;
+
+/// Whether the upper end of an interval of flips says anything.
+pub fn is_bound(most: u32) -> bool {
+    most < NO_BOUND
+}
+
 /// Whom the kernel charges with a wakeup: the task that was current, whatever interrupted it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Charged {
