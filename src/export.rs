@@ -33,12 +33,7 @@ pub struct Plan {
 /// Where the dataset cannot be written: what was there before is left as it was.
 pub fn export(prepared: &Prepared, plan: &Plan, tick: Tick) -> Result<Vec<Written>, TablesError> {
     let trace = trace_row(prepared);
-    let recording = Recording {
-        first_event_ns: trace.first_event_ns,
-        last_event_ns: trace.last_event_ns,
-        events: trace.events,
-    };
-    let staging = Staging::new(&plan.place, recording, plan.force)?;
+    let staging = Staging::new(&plan.place, &Recording::of(&trace), plan.force)?;
     let mut tables = plan.tables.clone();
     tables.push(Table::Traces);
     tables.sort_unstable();
@@ -98,6 +93,8 @@ fn trace_row(prepared: &Prepared) -> TraceRow {
         .path
         .file_name()
         .unwrap_or(prepared.path.as_os_str());
+    let readings = config.readings.iter().map(|reading| reading.as_str());
+    let readings: Vec<&str> = readings.collect();
     TraceRow {
         file: escape(file.as_encoded_bytes()),
         format: meta.format.clone(),
@@ -115,5 +112,9 @@ fn trace_row(prepared: &Prepared) -> TraceRow {
         cpus: prepared.machine.cpus.len() as u32,
         llcs: topology.llcs().map(|llcs| llcs.len() as u32),
         topology: safe(&topology.source().to_owned()),
+        work: config.work.as_ref().map(|work| safe(&work.to_string())),
+        settle_ns: config.settle_ns,
+        readings: readings.join(", "),
+        recorder_counted: config.include_recorder,
     }
 }

@@ -14,16 +14,22 @@ mod damage;
 mod errors;
 #[path = "cli/explain.rs"]
 mod explain;
+#[path = "cli/export.rs"]
+mod export;
 #[path = "cli/names.rs"]
 mod names;
 #[path = "cli/output.rs"]
 mod output;
+#[path = "cli/query.rs"]
+mod query;
 #[path = "cli/readme.rs"]
 mod readme;
 #[path = "cli/record.rs"]
 mod record;
 #[path = "cli/schema.rs"]
 mod schema;
+#[path = "cli/tables.rs"]
+mod tables;
 #[path = "cli/wording.rs"]
 mod wording;
 #[path = "cli/words.rs"]

@@ -15,6 +15,7 @@ use ttwu_parsers::trace::Trace;
 use super::Common;
 use crate::attribute::{AnswerError, caveats};
 use crate::pipeline::RunError;
+use crate::query::QueryError;
 use crate::record::RecordError;
 use crate::replay::survey::Survey;
 use crate::report::units::counted;
@@ -41,6 +42,14 @@ pub enum Failure {
     Usage(String),
     #[error("cannot write the report: {0}")]
     Json(#[from] serde_json::Error),
+    #[error(transparent)]
+    Query(#[from] QueryError),
+    #[error("the answer cannot be written: {0}")]
+    Polars(#[from] polars::prelude::PolarsError),
+    #[error("cannot read {}: {error}", path.display())]
+    Read { path: PathBuf, error: io::Error },
+    #[error("cannot read standard input: {0}")]
+    Stdin(io::Error),
     #[error("cannot write to standard output: {0}")]
     Stdout(io::Error),
     #[error("cannot write {}: {error}", path.display())]
@@ -54,10 +63,13 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The exit code: 2 for what is wrong with the command line by itself, 1 for all else.
+    /// The exit code: 2 for what is wrong with the command line by itself, 3 for a dataset that cannot be written, so
+    /// that whoever exports many traces can tell it from a trace that cannot be read, 1 for all else.
     pub fn code(&self) -> u8 {
         match self {
             Failure::Usage(_) => 2,
+            Failure::Tables(TablesError::Export { .. }) => 3,
+            Failure::Tables(TablesError::Dataset(error)) if error.is_of_the_folder() => 3,
             _ => 1,
         }
     }

@@ -9,12 +9,16 @@ use ttwu_parsers::event::escape;
 
 use super::progress::Progress;
 use super::replaying::Replaying;
-use super::{Common, Failure, errors, values};
+use super::{Common, Failure, errors, memory, values};
 use crate::export::{self, Plan};
+use crate::leftovers;
 use crate::pipeline::{self, Prepared};
 use crate::report::exported;
 use crate::tables::Table;
 use crate::tables::export::{Format, Key, Place};
+
+/// The exit code of what no other trace would fare better with.
+const UNWRITABLE: u8 = 3;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -60,11 +64,11 @@ pub struct Export {
     partition: Vec<By>,
 
     /// The host's name [default: as the trace tells it, or `unknown`]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = values::name)]
     host: Option<String>,
 
     /// The trace's name, in which {file} and {folder} stand for the names of the file and its folder
-    #[arg(long, value_name = "NAME", default_value = "{file}")]
+    #[arg(long, value_name = "NAME", default_value = "{file}", value_parser = values::name)]
     trace: String,
 
     /// Replace what another recording left under the same names
@@ -99,11 +103,16 @@ impl Export {
     pub fn run(&self, common: Common) -> Result<ExitCode, Failure> {
         self.replaying.check(common)?;
         self.check_names()?;
+        memory::keep();
+        leftovers::remove_at_signals();
         let mut code = ExitCode::SUCCESS;
         for file in &self.files {
             // A trace that cannot be read does not keep the others from their place.
             if let Err(failure) = self.export(file, common) {
                 if self.files.len() == 1 {
+                    return Err(failure);
+                }
+                if failure.code() == UNWRITABLE {
                     return Err(failure);
                 }
                 errors::report(&failure, common);
@@ -139,8 +148,16 @@ impl Export {
         let name = |path: Option<&OsStr>| escape(path.unwrap_or_default().as_encoded_bytes());
         let whole = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
         let folder = whole.parent().and_then(Path::file_name);
-        let named = self.trace.replace("{folder}", &name(folder));
-        escape(named.replace("{file}", &name(file.file_name())).as_bytes())
+        // In one go: names may hold such words themselves.
+        let words = self.trace.split_inclusive('}').map(|part| {
+            let (before, word) = part.split_at(part.rfind('{').unwrap_or(part.len()));
+            match word {
+                "{folder}" => before.to_owned() + &name(folder),
+                "{file}" => before.to_owned() + &name(file.file_name()),
+                _ => part.to_owned(),
+            }
+        });
+        escape(words.collect::<String>().as_bytes())
     }
 
     fn export(&self, file: &Path, common: Common) -> Result<(), Failure> {
@@ -175,6 +192,12 @@ impl Export {
             By::Trace => Some(Key::Trace),
             By::None => None,
         });
+        let keys = keys.fold(Vec::new(), |mut keys, key| {
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+            keys
+        });
         Plan {
             tables: match self.tables.is_empty() {
                 true => export::default_tables(),
@@ -187,7 +210,7 @@ impl Export {
             },
             place: Place {
                 root: self.output.clone(),
-                keys: keys.collect(),
+                keys,
                 host,
                 trace: self.trace_name(&prepared.path),
             },

@@ -5,11 +5,14 @@ mod doctor;
 mod errors;
 mod export;
 mod info;
+mod memory;
 mod output;
 mod progress;
+mod query;
 mod record;
 mod replaying;
 mod shrunk;
+mod sql;
 mod topology;
 mod values;
 
@@ -24,7 +27,8 @@ Exit codes:
   0  done; also with warnings about lost events or damage, and when the reader
      of the output closed the pipe
   1  the trace could not be analysed, or the report not written
-  2  the command line was not understood";
+  2  the command line was not understood
+  3  export: the dataset could not be written";
 
 /// Where did my wakeups go, and what did they cost?
 ///
@@ -74,6 +78,8 @@ enum Command {
     Record(Box<record::Record>),
     Analyze(Box<analyze::Analyze>),
     Export(Box<export::Export>),
+    Query(Box<query::Query>),
+    Sql(Box<sql::Sql>),
     Info(info::Info),
     Topology(topology::Topology),
     Doctor(doctor::Doctor),
@@ -101,6 +107,8 @@ fn run(cli: &Cli) -> Result<ExitCode, Failure> {
         Command::Record(command) => command.run(cli.common),
         Command::Analyze(command) => command.run(cli.common).map(done),
         Command::Export(command) => command.run(cli.common),
+        Command::Query(command) => command.run(cli.common).map(done),
+        Command::Sql(command) => command.run(cli.common),
         Command::Info(command) => command.run(cli.common).map(done),
         Command::Topology(command) => command.run(cli.common).map(done),
         Command::Doctor(command) => command.run(cli.common).map(done),

@@ -48,14 +48,26 @@ impl Output {
         let plain = || anstream::adapter::strip_str(text).to_string();
         match self {
             Output::Stdout => to_stdout(text, common),
-            Output::File(path) => replace(path, plain().as_bytes()).map_err(failed(path)),
-            Output::Special(path) => unless_closed(
-                File::options()
-                    .write(true)
-                    .open(path)
-                    .and_then(|mut file| file.write_all(plain().as_bytes())),
-            )
-            .map_err(failed(path)),
+            Output::File(_) | Output::Special(_) => self.write_bytes(plain().as_bytes()),
+        }
+    }
+}
+
+impl Output {
+    /// Writes what is no text.
+    pub fn write_bytes(&self, bytes: &[u8]) -> Result<(), Failure> {
+        match self {
+            Output::Stdout => {
+                let mut stdout = io::stdout().lock();
+                let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
+                unless_closed(written).map_err(Failure::Stdout)
+            }
+            Output::File(path) => replace(path, bytes).map_err(failed(path)),
+            Output::Special(path) => {
+                let opened = File::options().write(true).open(path);
+                let written = opened.and_then(|mut file| file.write_all(bytes));
+                unless_closed(written).map_err(failed(path))
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::values::{self, Affinity};
 use super::{Common, Failure, errors};
-use crate::pipeline::{RunOptions, TimePoint};
+use crate::pipeline::{DEFAULT_SETTLE_NS, RunOptions, TimePoint};
 use crate::replay::model::KernelModel;
 use crate::replay::units::Work;
 
@@ -100,6 +100,22 @@ impl Replaying {
             );
             errors::warn(&text, common);
         }
+    }
+
+    /// One of the options that was given, if any was.
+    pub fn given(&self) -> Option<&'static str> {
+        let given = [
+            (self.topology.is_some(), "--topology"),
+            (self.from.is_some(), "--from"),
+            (self.to.is_some(), "--to"),
+            (self.work.is_some(), "--work"),
+            (self.settle != DEFAULT_SETTLE_NS, "--settle"),
+            (self.affinity != Affinity::Both, "--affinity"),
+            (self.include_recorder, "--include-recorder"),
+            (self.kernel_model.is_some(), "--kernel-model"),
+            (self.instance.is_some(), "--instance"),
+        ];
+        given.iter().find_map(|(is, name)| is.then_some(*name))
     }
 
     /// What is asked of the replay.

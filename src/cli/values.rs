@@ -115,6 +115,24 @@ pub fn is_running_machine(path: &Path) -> bool {
     })
 }
 
+/// How many rows a table shows.
+pub fn rows(text: &str) -> Result<usize, String> {
+    match text {
+        "all" => Ok(usize::MAX),
+        text => text
+            .parse()
+            .map_err(|_| "a number of rows, or all".to_owned()),
+    }
+}
+
+/// A name of a host or trace.
+pub fn name(text: &str) -> Result<String, String> {
+    match text.trim().is_empty() {
+        true => Err("a name must not be empty".to_owned()),
+        false => Ok(text.to_owned()),
+    }
+}
+
 /// A section of the report.
 pub fn section(text: &str) -> Result<Section, String> {
     let found = Section::ALL.into_iter().find(|s| s.as_str() == text);

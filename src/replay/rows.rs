@@ -349,6 +349,10 @@ pub struct TraceRow {
     pub cpus: u32,
     pub llcs: Option<u32>,
     pub topology: String,
+    pub work: Option<String>,
+    pub settle_ns: i64,
+    pub readings: String,
+    pub recorder_counted: bool,
 }
 
 /// One recorded event, laid out flat.

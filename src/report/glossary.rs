@@ -4,12 +4,14 @@
 mod flips;
 mod labels;
 mod moves;
+mod tables;
 
 use std::fmt::Write;
 
 pub use self::flips::*;
 pub use self::labels::*;
 pub use self::moves::*;
+pub use self::tables::*;
 use crate::attribute::explain::Kind;
 
 /// A word, what it means in a few words (at most 31 columns), and in full.

@@ -135,17 +135,23 @@ struct Filling<B: Batch> {
 impl<B: Batch> Filling<B> {
     /// Takes in a chunk, and keeps each batch that it fills.
     fn take(&mut self, mut chunk: Vec<B::Row>, keep: &mut impl Keep) -> Result<(), TablesError> {
+        // The replay may be done already: then the storage is not needed any more.
         match &mut self.order {
-            None => self.fill(&chunk, keep)?,
+            None => {
+                self.fill(&chunk, keep)?;
+                chunk.clear();
+                let _ = self.emptied.try_send(chunk);
+            }
             Some(order) => {
-                let (rows, late) = (order.take(&mut chunk), order.late(false));
-                self.fill(&rows.unwrap_or_default(), keep)?;
+                let batch = &mut self.batch;
+                order.take(chunk, |rows| fill_from(batch, rows, keep))?;
+                while let Some(storage) = order.emptied() {
+                    let _ = self.emptied.try_send(storage);
+                }
+                let late = order.late(false);
                 self.keep_late(late, keep)?;
             }
         }
-        chunk.clear();
-        // The replay may be done already: then the storage is not needed any more.
-        let _ = self.emptied.try_send(chunk);
         Ok(())
     }
 
@@ -177,12 +183,30 @@ impl<B: Batch> Filling<B> {
     /// Keeps what is left.
     fn finish(&mut self, keep: &mut impl Keep) -> Result<(), TablesError> {
         if let Some(order) = &mut self.order {
-            let (rest, late) = (order.rest(), order.late(true));
-            self.fill(&rest, keep)?;
+            let batch = &mut self.batch;
+            order.rest(|rows| fill_from(batch, rows, keep))?;
+            let late = order.late(true);
             self.keep_late(late, keep)?;
         }
         keep.add(B::TABLE, self.batch.take()?, false)
     }
+}
+
+/// Appends rows to a batch, and keeps each that is full.
+fn fill_from<B: Batch>(
+    batch: &mut B,
+    mut rows: &[&B::Row],
+    keep: &mut impl Keep,
+) -> Result<(), TablesError> {
+    while !rows.is_empty() {
+        let (now, later) = rows.split_at(rows.len().min(batch.room()));
+        batch.extend_from(now);
+        if batch.room() == 0 {
+            keep.add(B::TABLE, batch.take()?, false)?;
+        }
+        rows = later;
+    }
+    Ok(())
 }
 
 /// Both sides of a table that is built.

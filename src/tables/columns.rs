@@ -52,9 +52,17 @@ pub struct ColumnDef {
     /// Whether no question of `analyze` needs it: such a column is built for exports only.
     pub detail: bool,
     /// The words its codes stand for, in the order of the codes.
-    pub words: Option<fn() -> Vec<&'static str>>,
+    pub words: Option<Words>,
     /// One sentence.
     pub doc: &'static str,
+}
+
+/// The words of an enumeration.
+#[derive(Debug, Clone, Copy)]
+pub struct Words {
+    /// The enumeration's name.
+    pub of: &'static str,
+    pub list: fn() -> Vec<&'static str>,
 }
 
 /// A column under construction. Each kind has a method `extend`, which appends the values of some rows in loops over

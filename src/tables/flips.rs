@@ -55,6 +55,12 @@ impl Batch for FlipSteps {
         }
     }
 
+    fn extend_from(&mut self, steps: &[&FlipStep]) {
+        for step in steps {
+            self.extend(std::slice::from_ref(*step));
+        }
+    }
+
     fn take(&mut self) -> PolarsResult<Filled> {
         if let Some(alike) = &mut self.alike {
             self.batch.extend(&alike.take());

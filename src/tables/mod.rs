@@ -13,5 +13,5 @@ pub mod schema;
 
 pub use batches::{Budget, Columns, Tables, TablesError};
 pub use builders::{Builders, TableSet};
-pub use columns::{ColumnDef, ColumnType};
+pub use columns::{ColumnDef, ColumnType, Words};
 pub use schema::Table;

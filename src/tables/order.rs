@@ -1,7 +1,13 @@
 //! Puts rows that come in the order of their completion into that of their time, with bounded memory.
 
-/// Rows that are given out at once.
-const OUT: usize = 64 << 10;
+use std::collections::VecDeque;
+
+use smallvec::SmallVec;
+
+use super::schema::BLOCK;
+
+/// Rows that are given out in one go.
+const OUT: usize = 16 << 10;
 /// Rows that are held back: so many that complete later may still come before the ones given out.
 const HELD: usize = 32 << 10;
 
@@ -9,36 +15,77 @@ const HELD: usize = 32 << 10;
 /// after them was given out already, are late: they are kept apart, and sorted among themselves.
 pub(super) struct Order<R> {
     key: fn(&R) -> i64,
-    waiting: Vec<R>,
+    /// Rows as they came. They are large, and are not moved.
+    chunks: VecDeque<Chunk<R>>,
+    /// The number of the first of these chunks.
+    first: u32,
+    /// The rows that wait.
+    waiting: Vec<Waiting>,
     late: Vec<R>,
     /// The key of the last row given out.
     reached: i64,
 }
 
+struct Chunk<R> {
+    rows: Vec<R>,
+    /// How many of them wait.
+    left: usize,
+}
+
+/// A row's key, and where it is: in which chunk, and there in which place.
+type Waiting = (i64, u32, u32);
+
 impl<R: Clone> Order<R> {
     pub fn new(key: fn(&R) -> i64) -> Self {
         Self {
             key,
+            chunks: VecDeque::new(),
+            first: 0,
             waiting: Vec::new(),
             late: Vec::new(),
             reached: i64::MIN,
         }
     }
 
-    /// Takes rows; returns the earliest ones, sorted, once enough are there.
-    pub fn take(&mut self, rows: &mut Vec<R>) -> Option<Vec<R>> {
-        for row in rows.drain(..) {
-            match (self.key)(&row) < self.reached {
-                true => self.late.push(row),
-                false => self.waiting.push(row),
+    /// Takes rows, and gives out the earliest ones, sorted, a few at a time, once enough are there.
+    pub fn take<E>(
+        &mut self,
+        rows: Vec<R>,
+        out: impl FnMut(&[&R]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.push(rows);
+        match self.waiting.len() >= OUT + HELD {
+            true => self.earliest(OUT, out),
+            false => Ok(()),
+        }
+    }
+
+    fn push(&mut self, rows: Vec<R>) {
+        let chunk = self.first.wrapping_add(self.chunks.len() as u32);
+        let before = self.waiting.len();
+        for (place, row) in (0..).zip(&rows) {
+            let key = (self.key)(row);
+            match key < self.reached {
+                true => self.late.push(row.clone()),
+                false => self.waiting.push((key, chunk, place)),
             }
         }
-        (self.waiting.len() >= OUT + HELD).then(|| self.earliest(OUT))
+        let left = self.waiting.len() - before;
+        self.chunks.push_back(Chunk { rows, left });
+    }
+
+    /// The storage of a chunk of which no row waits any more.
+    pub fn emptied(&mut self) -> Option<Vec<R>> {
+        self.chunks.front().filter(|chunk| chunk.left == 0)?;
+        let mut rows = self.chunks.pop_front()?.rows;
+        self.first = self.first.wrapping_add(1);
+        rows.clear();
+        Some(rows)
     }
 
     /// The late rows, sorted, once enough are there, or if these are `all`.
     pub fn late(&mut self, all: bool) -> Option<Vec<R>> {
-        let enough = self.late.len() >= if all { 1 } else { OUT };
+        let enough = self.late.len() >= if all { 1 } else { OUT + HELD };
         enough.then(|| {
             let mut late = std::mem::take(&mut self.late);
             late.sort_by_key(self.key);
@@ -46,29 +93,58 @@ impl<R: Clone> Order<R> {
         })
     }
 
-    /// The last rows, sorted.
-    pub fn rest(&mut self) -> Vec<R> {
-        self.earliest(self.waiting.len())
+    /// Gives out the last rows, sorted.
+    pub fn rest<E>(&mut self, out: impl FnMut(&[&R]) -> Result<(), E>) -> Result<(), E> {
+        self.earliest(self.waiting.len(), out)
     }
 
-    fn earliest(&mut self, count: usize) -> Vec<R> {
-        let keys = self.waiting.iter().map(self.key);
-        let mut keys: Vec<(i64, u32)> = keys.zip(0..).collect();
-        // They come in runs that are sorted already.
-        keys.sort();
-        let (now, later) = keys.split_at(count.min(keys.len()));
-        if let Some((last, _)) = now.last() {
+    fn earliest<E>(
+        &mut self,
+        count: usize,
+        mut out: impl FnMut(&[&R]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        // They come in runs that are sorted already. Those with the same key stay in the order in which they came.
+        self.waiting.sort_by_key(|(key, ..)| *key);
+        let later = self.waiting.split_off(count.min(self.waiting.len()));
+        let now = std::mem::replace(&mut self.waiting, later);
+        if let Some((last, ..)) = now.last() {
             self.reached = *last;
         }
-        // Moving the rows themselves while sorting would take far longer: they are large.
-        let rows = |keys: &[(i64, u32)]| -> Vec<R> {
-            let rows = keys.iter();
-            let rows = rows.filter_map(|(_, at)| self.waiting.get(*at as usize));
-            rows.cloned().collect()
-        };
-        let (now, later) = (rows(now), rows(later));
-        self.waiting = later;
-        now
+        for waiting in now.chunks(BLOCK) {
+            let rows: SmallVec<[&R; BLOCK]> =
+                waiting.iter().filter_map(|of| self.row(of)).collect();
+            out(&rows)?;
+        }
+        for (_, chunk, _) in &now {
+            let chunk = chunk.wrapping_sub(self.first) as usize;
+            if let Some(chunk) = self.chunks.get_mut(chunk) {
+                chunk.left -= 1;
+            }
+        }
+        self.gather();
+        Ok(())
+    }
+
+    fn row(&self, (_, chunk, place): &Waiting) -> Option<&R> {
+        let chunk = chunk.wrapping_sub(self.first) as usize;
+        self.chunks.get(chunk)?.rows.get(*place as usize)
+    }
+
+    /// Moves what waits into a chunk of its own where most rows that are kept do not wait: a few whose time has not
+    /// come for long would keep all the others.
+    fn gather(&mut self) {
+        let kept: usize = self.chunks.iter().map(|chunk| chunk.rows.len()).sum();
+        if kept <= 4 * (OUT + HELD) {
+            return;
+        }
+        let waiting = std::mem::take(&mut self.waiting);
+        let rows: Vec<R> = waiting
+            .iter()
+            .filter_map(|of| self.row(of))
+            .cloned()
+            .collect();
+        self.chunks.clear();
+        self.push(rows);
     }
 }
 
@@ -81,11 +157,16 @@ mod tests {
     fn ordered(keys: &[i64]) -> (Vec<i64>, Vec<i64>) {
         let mut order = Order::new(|key: &i64| *key);
         let (mut out, mut late) = (Vec::new(), Vec::new());
+        let mut take = |rows: &[&i64]| -> Result<(), std::convert::Infallible> {
+            out.extend(rows.iter().copied());
+            Ok(())
+        };
         for chunk in keys.chunks(2048) {
-            out.extend(order.take(&mut chunk.to_vec()).into_iter().flatten());
+            let Ok(()) = order.take(chunk.to_vec(), &mut take);
+            while order.emptied().is_some() {}
             late.extend(order.late(false).into_iter().flatten());
         }
-        out.extend(order.rest());
+        let Ok(()) = order.rest(&mut take);
         late.extend(order.late(true).into_iter().flatten());
         (out, late)
     }

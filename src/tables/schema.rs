@@ -6,7 +6,7 @@ use polars::prelude::*;
 
 use super::columns::{
     Address, Bool, Bound, Build, Built, ColumnDef, Cpu, Event, I32, I64, Stamp, Task, Text, U8,
-    U16, U32, U64, cpu,
+    U16, U32, U64, Words, cpu,
 };
 use crate::replay::rows::{
     CpuRow, EventRow, FlipRow, FlushRow, IdleRow, IpiRow, LostRow, MigrationRow, SecondRow,
@@ -105,6 +105,15 @@ macro_rules! tables {
                     self.rows += rows.len();
                 }
 
+                fn extend_from(&mut self, rows: &[&$row_type]) {
+                    for rows in rows.chunks(BLOCK) {
+                        $(if self.details || !is_detail!($($detail)?) {
+                            self.$column.extend(rows, |$row: &&$row_type| $value);
+                        })+
+                    }
+                    self.rows += rows.len();
+                }
+
                 fn take(&mut self) -> PolarsResult<Filled> {
                     let batch = std::mem::replace(self, Self::new(self.full, self.details));
                     let mut columns = Vec::new();
@@ -138,6 +147,9 @@ pub(super) trait Batch {
     /// Appends rows, column by column.
     fn extend(&mut self, rows: &[Self::Row]);
 
+    /// The same of rows that do not lie side by side.
+    fn extend_from(&mut self, rows: &[&Self::Row]);
+
     /// Takes the rows, and starts a new batch.
     fn take(&mut self) -> PolarsResult<Filled>;
 }
@@ -166,7 +178,7 @@ impl Filled {
 }
 
 /// Rows that are gone through column by column: so few that they stay in the processor's nearest cache meanwhile.
-const BLOCK: usize = 64;
+pub(super) const BLOCK: usize = 64;
 
 macro_rules! is_detail {
     () => {
@@ -182,7 +194,10 @@ macro_rules! words_of {
         None
     };
     ($words:ident) => {
-        Some(|| $words::ALL.iter().map(|word| word.as_str()).collect())
+        Some(Words {
+            of: stringify!($words),
+            list: || $words::ALL.iter().map(|word| word.as_str()).collect(),
+        })
     };
 }
 
@@ -192,43 +207,43 @@ const ANY: Reading = Reading::Any;
 tables! {
     /// One row for each wakeup.
     Wakeups = "wakeups", WakeupBatch(row: WakeupRow) by row.waking_ns.or(row.wakeup_ns).or(row.switch_in_ns).unwrap_or(i64::MIN), "waking_ns, or wakeup_ns where that is null" {
-        waking_ns: Stamp = row.waking_ns, "Stamp of sched_waking; null for a new task or without that event.";
-        wakeup_ns: Stamp = row.wakeup_ns, "Stamp of sched_wakeup, the enqueue; null without that event.";
+        waking_ns: Stamp = row.waking_ns, "Stamp of sched_waking: the waking begins; null for a new task, or where the trace lacks that event.";
+        wakeup_ns: Stamp = row.wakeup_ns, "Stamp of sched_wakeup (of a new task: sched_wakeup_new): the wakee is on the chosen CPU's runqueue; null where the trace lacks that event.";
         switch_in_ns: Stamp = row.switch_in_ns, "When the wakee was switched in; null if it was not.";
         waker: Task = row.waker.map(|task| task.0), "The waking task; null if an interrupt woke, or if unknown.";
         wakee: Task = row.wakee.0, "The woken task.";
         waker_cpu: Cpu = cpu(row.waker_cpu), "The CPU of the waker; null if unknown.";
         prev_cpu: Cpu = cpu(row.prev_cpu), "The CPU on which the wakee last was; null if unknown.";
         chosen_cpu: Cpu = cpu(row.chosen_cpu), "The CPU on which the wakee was enqueued; null if unknown.";
-        class: U8 of Class = row.class.code(), "The wakeup's class.";
+        class: U8 of Class = row.class.code(), "What kind of wakeup it was.";
         path: U8 of Path = row.path.code(), "The road by which the wakeup reached the chosen CPU.";
         context: U8 of Waker = row.context.code(), "The context in which the waker ran.";
         waker_chosen: U8 of Distance = row.waker_chosen as u8, "The distance from waker to chosen CPU.";
         prev_chosen: U8 of Distance = row.prev_chosen as u8, "The distance from previous to chosen CPU.";
         waker_prev: U8 of Distance = row.waker_prev as u8, "The distance from waker to previous CPU.";
         cross_llc: Bool = row.cross_llc, "Whether waker and chosen CPU have different LLCs; null if unknown.";
-        latency_ns: I64 = row.latency_ns, "Waking to switch-in; null if one of them is missing.";
-        queue_ns: I64 = row.queue_ns, "Wakeup to switch-in; null if one of them is missing.";
-        waker_cost_ns: I64 = row.waker_cost_ns, "What the waker spent on it on its own CPU; null if unknown.";
-        selection: Bool = row.selection, "Whether a CPU was selected (fair wakees); null if not known.";
+        latency_ns: I64 = row.latency_ns, "Waking to switch-in: the whole delay; null if one of them is missing.";
+        queue_ns: I64 = row.queue_ns, "Wakeup to switch-in: the time on the runqueue; null if one of them is missing.";
+        waker_cost_ns: I64 = row.waker_cost_ns, "What the waker paid: waking to enqueue where the waker enqueued, else waking to the last event of handing it over (entry in the wake list, interrupt); null if unknown.";
+        selection: Bool = row.selection, "Whether the kernel chose among CPUs for the wakee (`select_task_rq`), and it is of the fair class; null if not known.";
         chosen_idle: Bool = row.chosen_idle, "Whether the chosen CPU was idle at the choice; null without a choice.";
         idle_before_ns: I64 = row.idle_before_ns, "How long the chosen CPU had run nothing at the choice; null unless it was idle, or if not seen since when.";
         sibling_busy: Bool = row.sibling_busy, "Whether an SMT sibling of the chosen CPU ran a task at the choice; null if not known.";
         smt_shared: Bool = row.smt_shared, "Whether a thread of a busy core was chosen while a whole core was idle.";
-        verdict_seen: U8 of Verdict = row.verdict[SEEN].map(Verdict::code), "The wait's verdict, affinity as seen.";
-        verdict_any: U8 of Verdict = row.verdict[ANY].map(Verdict::code), "The wait's verdict, any CPU allowed.";
-        wait_ns: I64 = row.wait_ns, "The wait that followed, inside the window.";
-        lost_seen_ns: I64 = row.lost_ns[SEEN], "Idle CPU time matched to that wait, affinity as seen.";
-        lost_any_ns: I64 = row.lost_ns[ANY], "Idle CPU time matched to that wait, any CPU allowed.";
+        verdict_seen: U8 of Verdict = row.verdict[SEEN].map(Verdict::code), "Why the wakee then waited, affinity as seen; null if no wait was seen.";
+        verdict_any: U8 of Verdict = row.verdict[ANY].map(Verdict::code), "Why the wakee then waited, any CPU allowed; null if no wait was seen.";
+        wait_ns: I64 = row.wait_ns, "How long the wakee then waited, as far as that lies in the window; null if no wait was seen.";
+        lost_seen_ns: I64 = row.lost_ns[SEEN], "The loss: idle CPU time matched to that wait, affinity as seen.";
+        lost_any_ns: I64 = row.lost_ns[ANY], "The loss: idle CPU time matched to that wait, any CPU allowed.";
         wakee_run_ns: I64 = row.wakee_run_ns, "The wakee's on-CPU time from it until it blocked; null if not seen.";
         wakee_cycles: I64 = count(row.wakee_cycles), "Processor cycles of that time; null where the trace does not count them.";
         wakee_instructions: I64 = count(row.wakee_instructions), "Instructions of that time; null where the trace does not count them.";
-        overlap_ns: I64 = row.overlap_ns, "How long waker and wakee could have run side by side; null if not known.";
+        overlap_ns: I64 = row.overlap_ns, "How long waker and wakee could have run side by side: the shorter of both their on-CPU times from it until they blocked; null if not known.";
         overlap_censored: Bool = row.overlap_censored, "Whether overlap_ns is missing because the waker had too many wakees to watch.";
-        probed_prev_cpu: Cpu [detail] = cpu(row.probed.map(|p| p.0)), "The previous CPU by the kernel's own word; null without probe.";
-        probed_chosen_cpu: Cpu [detail] = cpu(row.probed.map(|p| p.1)), "The chosen CPU by the kernel's own word; null without probe.";
-        sync: Bool [detail] = row.sync, "Whether the waker was about to sleep (WF_SYNC), by the kernel's own word; null without probe.";
-        flips: U32 [detail] = row.flips, "The wakee's wakee_flips as its CPU was chosen, by the kernel's own word; null without probe.";
+        probed_prev_cpu: Cpu [detail] = cpu(row.probed.map(|p| p.0)), "The previous CPU as the kernel itself said it; null without probes.";
+        probed_chosen_cpu: Cpu [detail] = cpu(row.probed.map(|p| p.1)), "The chosen CPU as the kernel itself said it; null without probes.";
+        sync: Bool [detail] = row.sync, "Whether the waker said that it is about to sleep (WF_SYNC); null without probes.";
+        flips: U32 [detail] = row.flips, "The wakee's `wakee_flips` as its CPU was chosen, as the kernel itself said it; null without probes.";
         in_window: Bool = row.in_window, "Whether the waking lies in the window: counts count only these.";
     }
 
@@ -238,14 +253,14 @@ tables! {
         cpu: Cpu = cpu(row.cpu), "The CPU it ran on.";
         start_ns: Stamp = row.start_ns, "Stamp of the switch-in.";
         end_ns: Stamp = row.end_ns, "Stamp of the switch-out.";
-        end_state: Text [detail] = row.end_state.map(state_word), "Its state at the switch-out; null at the trace's end or at a gap.";
-        left_as: U8 of Left = row.end_state.map(|state| Left::of(state).code()), "How it left the CPU; null like end_state.";
+        end_state: Text [detail] = row.end_state.map(state_word), "Its state at the switch-out as sched_switch prints it: `R` runnable, `R+` preempted, `S` asleep, `D` in uninterruptible sleep, `X` and `Z` ended, `T` and `t` stopped, `I` idle kernel thread, `P` parked, `?` not told; null at the trace's end or where events are missing.";
+        left_as: U8 of Left = row.end_state.map(|state| Left::of(state).code()), "How it left the CPU; null where end_state is.";
     }
 
     /// One row for each interval in which a task was runnable and not running.
     Waits = "waits", WaitBatch(row: WaitRow) by row.start_ns, "start_ns" {
         task: Task = row.task.0, "The waiting task.";
-        start_ns: Stamp = row.start_ns, "When it was queued.";
+        start_ns: Stamp = row.start_ns, "When it was put on a runqueue, or taken off its CPU while runnable.";
         end_ns: Stamp = row.end_ns, "When it was switched in; null if it was not.";
         first_cpu: Cpu [detail] = cpu(row.first_cpu), "The CPU it was queued on first.";
         last_cpu: Cpu = cpu(row.last_cpu), "The CPU it was queued on last.";
@@ -256,10 +271,10 @@ tables! {
         wait_ns: I64 = row.wait_ns, "The part of the wait inside the window.";
         lost_seen_ns: I64 = row.lost_ns[SEEN], "Idle CPU time matched to it, affinity as seen.";
         lost_any_ns: I64 = row.lost_ns[ANY], "Idle CPU time matched to it, any CPU allowed.";
-        idle_cpus_seen: U16 [detail] = cpu(row.idle_cpus[SEEN]), "Eligible idle CPUs at the choice, affinity as seen.";
-        idle_cpus_any: U16 [detail] = cpu(row.idle_cpus[ANY]), "Eligible idle CPUs at the choice, any CPU allowed.";
-        llc_busy_percent: U8 [detail] = row.llc_busy_percent, "Busy share of the chosen LLC in the 4 ms before; null if unknown.";
-        waker: Task = row.waker.map(|task| task.0), "The task whose wakeup began it, or began the run that it interrupts; null if unknown.";
+        idle_cpus_seen: U16 [detail] = cpu(row.idle_cpus[SEEN]), "How many CPUs were idle at the choice on which it may run, affinity as seen; null without a choice.";
+        idle_cpus_any: U16 [detail] = cpu(row.idle_cpus[ANY]), "How many CPUs were idle at the choice, any CPU allowed; null without a choice.";
+        llc_busy_percent: U8 [detail] = row.llc_busy_percent, "The share of CPU time in which the chosen LLC's CPUs ran tasks, in the 4 ms before; null if unknown.";
+        waker: Task = row.waker.map(|task| task.0), "The task whose wakeup began the wait, or began the run that was interrupted by it; null if unknown.";
         in_window: Bool = row.in_window, "Whether its start lies in the window: counts count only these.";
     }
 
@@ -272,7 +287,7 @@ tables! {
 
     /// One row for each move of a task between CPUs.
     Migrations = "migrations", MigrationBatch(row: MigrationRow) by row.ts_ns, "ts_ns" {
-        ts_ns: Stamp = row.ts_ns, "Stamp.";
+        ts_ns: Stamp = row.ts_ns, "When it was moved: stamp of sched_migrate_task, or of the event that shows it.";
         task: Task = row.task.0, "The task moved.";
         from_cpu: Cpu = cpu(row.from_cpu), "The CPU it was on.";
         to_cpu: Cpu = cpu(row.to_cpu), "The CPU it went to.";
@@ -281,14 +296,14 @@ tables! {
         cause: U8 of MigrationCause = row.cause.code(), "Why it was moved.";
         confidence: U8 of Confidence = row.confidence.code(), "How sure the cause is.";
         by_cpu: Cpu [detail] = cpu(row.by_cpu), "The CPU that moved it.";
-        by_task: Task = row.by_task.map(|task| task.0), "The task that ran there; null if none or unknown.";
+        by_task: Task = row.by_task.map(|task| task.0), "The task that ran on the CPU that moved it, and so did the moving unless an interrupt did; null if none or unknown.";
         context: U8 of Waker = row.context.code(), "The context in which it was moved.";
-        idle_left_seen: U16 = cpu(row.idle_left.map(|idle| idle[SEEN])), "Eligible idle CPUs in the LLC it left, affinity as seen; null if it left none.";
-        idle_left_any: U16 = cpu(row.idle_left.map(|idle| idle[ANY])), "Idle CPUs in the LLC it left, any CPU allowed; null if it left none.";
+        idle_left_seen: U16 = cpu(row.idle_left.map(|idle| idle[SEEN])), "How many CPUs of the LLC that it left were idle then and allowed to it, affinity as seen; null if it stayed in its LLC.";
+        idle_left_any: U16 = cpu(row.idle_left.map(|idle| idle[ANY])), "How many CPUs of the LLC that it left were idle then; null if it stayed in its LLC.";
         run_ns: I64 = row.run_ns, "Its on-CPU time from then until it blocked or was moved again; null if not seen.";
         lost_seen_ns: I64 = row.lost_ns[SEEN], "Idle CPU time matched to its waits in that time, affinity as seen.";
         lost_any_ns: I64 = row.lost_ns[ANY], "Idle CPU time matched to its waits in that time, any CPU allowed.";
-        inferred: Bool = row.inferred, "Whether it is not recorded, but follows from where the task ran next.";
+        inferred: Bool = row.inferred, "Whether no event of the move was recorded, and it follows from where the task ran next.";
         in_window: Bool = row.in_window, "Whether it lies in the window: counts count only these.";
     }
 
@@ -347,22 +362,22 @@ tables! {
 
     /// One row for each change of mappings that made a CPU flush TLBs: its own, and maybe others'.
     Flushes = "flushes", FlushBatch(row: FlushRow) by row.ts_ns, "ts_ns" {
-        ts_ns: Stamp = row.ts_ns, "Stamp.";
-        cpu: Cpu = cpu(row.cpu), "The initiator.";
+        ts_ns: Stamp = row.ts_ns, "When the change of mappings began to flush.";
+        cpu: Cpu = cpu(row.cpu), "The CPU whose mappings changed: the initiator.";
         task: Task = row.task.map(|task| task.0), "The task that it ran; null if none or unknown.";
         reason: U8 of FlushReason = row.reason.code(), "tlb_flush's reason; `other` where a probe shows the range alone.";
         pages: I64 = row.pages, "Pages flushed, of 4 KiB if others were asked; -1 for the whole TLB; null where a probe shows the range alone.";
         range_pages: I64 = row.range_pages, "Pages of 4 KiB in the range asked for; -1 for all addresses; null without probe.";
         targets: U32 = row.targets, "CPUs that were asked; null where sends are not recorded.";
         interrupts: U32 = row.interrupts, "Those of them that were sent an interrupt.";
-        asked_ns: I64 = row.asked_ns, "The first request; null where wait_ns is.";
-        wait_ns: I64 = row.wait_ns, "First request to last acknowledgement; null unless every one was seen.";
+        asked_ns: Stamp = row.asked_ns, "When the first other CPU was asked; null where wait_ns is.";
+        wait_ns: I64 = row.wait_ns, "How long the initiator waited for the others: first request to last acknowledgement; null unless every one was seen.";
         in_window: Bool = row.in_window, "Whether ts_ns lies in the window: counts count only these.";
     }
 
     /// One row for each mark of units of work, where `--work` asks for such.
     Units = "units", UnitBatch(row: UnitRow) by row.ts_ns, "ts_ns" {
-        ts_ns: Stamp = row.ts_ns, "Stamp.";
+        ts_ns: Stamp = row.ts_ns, "When the mark was made.";
         mark: U8 of Mark = row.mark.code(), "What the mark says.";
         done: U64 = row.done, "How many units were done so far; null if the mark does not say.";
         task: Task = row.task.map(|task| task.0), "The task that ran there, which made the mark unless an interrupt did; null for the idle task.";
@@ -460,11 +475,15 @@ tables! {
         cpus: U32 = row.cpus, "CPUs that were counted.";
         llcs: U32 = row.llcs, "LLCs that they share; null if the topology is not known.";
         topology: Text = Some(row.topology.clone()), "Where the topology is from.";
+        work: Text = row.work.clone(), "What a unit of work is (`--work`), such as `marker wakelab`; null if that was not said.";
+        settle_ns: I64 = row.settle_ns, "How long a CPU must have been idle around a choice to count as missed (`--settle`).";
+        readings: Text = Some(row.readings.clone()), "Which readings of unknown affinity were followed (`--affinity`): `seen`, `any`, or `seen, any`.";
+        recorder_counted: Bool = row.recorder_counted, "Whether the recorder's own threads were judged as any other task (`--include-recorder`).";
     }
 
     /// One row for each recorded event, as the trace has it. Not exported unless asked for.
     Events = "events", EventBatch(row: EventRow) by row.ts_ns, "ts_ns" {
-        ts_ns: Stamp = row.ts_ns, "Stamp.";
+        ts_ns: Stamp = row.ts_ns, "When it was recorded.";
         cpu: Cpu = cpu(row.cpu), "The CPU that recorded it.";
         event: Event = row.type_index, "The event's name, such as `sched:sched_switch`.";
         pid: I32 = row.pid, "The thread that was current there (`common_pid`); 0 for the idle task.";
@@ -561,7 +580,7 @@ mod tests {
                     !column.name.ends_with("_us") && column.doc.len() > 5,
                     "{of}"
                 );
-                let words = column.words.map_or(0, |words| words().len());
+                let words = column.words.map_or(0, |words| (words.list)().len());
                 assert!(words == 0 || column.column_type == Build8::TYPE, "{of}");
             }
             assert!(table.schema(true).len() >= table.schema(false).len());

@@ -187,7 +187,7 @@ fn value(of: &AnyValue, column: &ColumnDef) -> Option<Value> {
     };
     match column.words {
         Some(words) => {
-            let word = words().get(usize::try_from(number).ok()?).copied()?;
+            let word = (words.list)().get(usize::try_from(number).ok()?).copied()?;
             Some(Value::Text(word.to_owned()))
         }
         None => Some(Value::Number(number)),

@@ -119,11 +119,10 @@ pub(super) fn cells(
 fn of_column(column: &Column, of: &ColumnDef, base: i64, names: &Names) -> PolarsResult<Cells> {
     let series = column.as_materialized_series().rechunk();
     if let Some(words) = of.words {
-        let words = words();
-        return words_of(&series, |code| {
-            let word = words.get(usize::try_from(code).unwrap_or(usize::MAX));
-            word.copied().map(str::to_owned)
-        });
+        return Ok(words_of_codes(
+            series.u8()?.downcast_as_array(),
+            &(words.list)(),
+        ));
     }
     Ok(match of.column_type {
         ColumnType::Bool => Cells::Flags(series.bool()?.downcast_as_array().clone()),
@@ -150,7 +149,8 @@ fn integers<T: NativeType>(
         of: &PrimitiveArray<N>,
         change: impl Fn(N) -> T,
     ) -> PrimitiveArray<T> {
-        let values: Vec<T> = of.values().iter().map(|value| change(*value)).collect();
+        let values = of.values().as_slice().iter();
+        let values: Vec<T> = values.map(|value| change(*value)).collect();
         PrimitiveArray::new(T::PRIMITIVE.into(), values.into(), of.validity().cloned())
     }
     Ok(match series.dtype() {
@@ -178,7 +178,34 @@ fn bounds(of: &PrimitiveArray<i64>) -> PrimitiveArray<i64> {
     of.clone().with_validity_typed(Some(known))
 }
 
-/// A column of codes as words; `None` stands for null.
+/// A column of an enumeration's codes as words. Words that do not occur are left out.
+fn words_of_codes(codes: &PrimitiveArray<u8>, all: &[&str]) -> Cells {
+    let codes_of_rows = codes.values().as_slice();
+    let mut used = [false; 256];
+    for code in codes_of_rows {
+        used[usize::from(*code)] = true;
+    }
+    // What stands where there is no value may be any code.
+    let mut places = [0; 256];
+    let mut words = Vec::new();
+    for (code, word) in all.iter().enumerate().filter(|(code, _)| used[*code]) {
+        places[code] = words.len() as u32;
+        words.push((*word).to_owned());
+    }
+    if words.is_empty() {
+        words.push(String::new());
+    }
+    let keys = codes_of_rows.iter().map(|code| places[usize::from(*code)]);
+    let keys: Vec<u32> = keys.collect();
+    let keys = PrimitiveArray::new(
+        ArrowDataType::UInt32,
+        keys.into(),
+        codes.validity().cloned(),
+    );
+    Cells::Words(keys, words)
+}
+
+/// A column of numbers as words; `None` stands for null.
 fn words_of(series: &Series, word: impl Fn(i64) -> Option<String>) -> PolarsResult<Cells> {
     let codes: PrimitiveArray<i64> = integers(series, |code| code)?;
     let mut places: FxHashMap<i64, Option<u32>> = FxHashMap::default();

@@ -35,7 +35,9 @@ fn described(column: &ColumnDef) -> Value {
 /// The unit, the meaning and the words of a column, as far as it has them.
 pub(super) fn of_column(column: &ColumnDef) -> Vec<(&'static str, String)> {
     let unit = column.unit().map(|unit| ("unit", unit.to_owned()));
-    let words = column.words.map(|words| ("words", words().join(", ")));
+    let words = column
+        .words
+        .map(|words| ("words", (words.list)().join(", ")));
     let about = [("about", column.doc.to_owned())];
     unit.into_iter().chain(about).chain(words).collect()
 }

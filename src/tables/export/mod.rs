@@ -5,6 +5,7 @@ mod dataset;
 mod metadata;
 mod parquet;
 mod plain;
+mod staging;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,9 +17,10 @@ use ttwu_parsers::event::NO_TYPE;
 use ttwu_parsers::symbols::Symbols;
 
 pub use self::cells::ExportType;
-pub use self::dataset::{DatasetError, Key, Place, Recording, Staging};
+pub use self::dataset::{DatasetError, Key, Place, Recording};
 use self::parquet::ParquetFile;
 use self::plain::PlainFile;
+pub use self::staging::Staging;
 use super::batches::TablesError;
 use super::builders::{Filler, Keep, TableSet};
 use super::schema::{Filled, Table};
