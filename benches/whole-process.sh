@@ -3,6 +3,7 @@
 #
 #   benches/whole-process.sh record FOLDER   records FOLDER/big.perf.data and FOLDER/big.trace.dat (root; about 1 GB each)
 #   benches/whole-process.sh compare FOLDER  runs ttwu and the standard tools on them, in turn, three times each
+#   benches/whole-process.sh export FOLDER   runs ttwu export beside ttwu analyze on them, in turn, five times each
 #
 # Quote ratios of one run: machines differ, and so do hours of one machine.
 set -euo pipefail
@@ -53,9 +54,37 @@ compare() {
     done
 }
 
+# The most memory of its own that a command had, in MB: without the pages of files that it maps.
+peak() { # COMMAND...
+    "$@" >/dev/null 2>&1 &
+    local pid=$! most=0 now
+    while now=$(sed -n 's/^RssAnon: *\([0-9]*\) kB/\1/p' /proc/$pid/status 2>/dev/null) && [ -n "$now" ]; do
+        [ "$now" -gt "$most" ] && most=$now
+        sleep 0.02
+    done
+    wait $pid
+    echo $((most / 1000))
+}
+
+export_() {
+    local file out=$1/dataset
+    for _ in 1 2 3 4 5; do
+        for file in big.perf.data big.trace.dat; do
+            cat "$1/$file" >/dev/null
+            timed "ttwu analyze $file" "$ttwu" analyze "$1/$file" --topology live
+            timed "ttwu export $file" "$ttwu" export "$1/$file" --topology live -o "$out"
+        done
+    done
+    for file in big.perf.data big.trace.dat; do
+        "$ttwu" export "$1/$file" --topology live -o "$out"
+        echo "$file: at most $(peak "$ttwu" export "$1/$file" --topology live -o "$out") MB of its own memory"
+    done
+}
+
 case "${1:-}" in
 record) record "$2" ;;
 compare) compare "$2" ;;
+export) export_ "$2" ;;
 work) work ;;
-*) sed -n '2,8s/^# \{0,1\}//p' "$0" ;;
+*) sed -n '2,9s/^# \{0,1\}//p' "$0" ;;
 esac

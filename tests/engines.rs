@@ -1,6 +1,6 @@
 //! The same SQL elsewhere: DuckDB, Apache Spark and ttwu run every file of `queries/` on one dataset and agree, row by
 //! row and with the report; the fleet example and the notebook run. Needs Python with `venv`, and Java for Spark;
-//! without them these tests are skipped with a message. `$TTWU_PYTHON` names a Python that has the packages of
+//! without them these tests are skipped with a message, unless `$TTWU_ENGINES` is set. `$TTWU_PYTHON` names a Python that has the packages of
 //! `tests/engines/requirements.txt` already.
 
 use std::fs;
@@ -24,7 +24,7 @@ fn python() -> Option<&'static Path> {
     static PYTHON: OnceLock<Option<PathBuf>> = OnceLock::new();
     let found = PYTHON.get_or_init(|| {
         let given = std::env::var_os("TTWU_PYTHON").map(PathBuf::from);
-        given.or_else(|| made().inspect_err(|why| eprintln!("skipped: {why}")).ok())
+        given.or_else(|| made().map_err(skipped).ok())
     });
     found.as_deref()
 }
@@ -77,9 +77,15 @@ fn has_java() -> bool {
     let java = Command::new("java").arg("-version").output();
     let there = java.is_ok_and(|output| output.status.success());
     if !there {
-        eprintln!("skipped: Spark needs Java, which is not here");
+        skipped("Spark needs Java, which is not here".to_owned());
     }
     there
+}
+
+/// Says why a test is skipped, where it may be.
+fn skipped(why: String) {
+    assert!(std::env::var_os("TTWU_ENGINES").is_none(), "{why}");
+    eprintln!("skipped: {why}");
 }
 
 /// A trace, and the topology that lies beside it.
