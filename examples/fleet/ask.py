@@ -40,7 +40,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset", metavar="DATASET")
     parser.add_argument("queries", metavar="QUERY.sql", nargs="+")
-    parser.add_argument("--csv", action="store_true", help="write rows as CSV")
+    parser.add_argument("--csv", action="store_true", help="write rows as CSV, with an empty line between answers")
     parser.add_argument("--rows", metavar="N", type=int, default=50, help="how many rows a table shows [default: 50]")
     args = parser.parse_args()
     dataset = os.path.abspath(args.dataset)
@@ -61,10 +61,12 @@ def main():
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("ERROR")
-    for query in queries:
+    for number, query in enumerate(queries):
         make_views(spark, dataset, query)
         rows = spark.sql(query)
         if args.csv:
+            if number:
+                print()
             out = csv.writer(sys.stdout, lineterminator="\n")
             out.writerow(rows.columns)
             out.writerows(rows.collect())

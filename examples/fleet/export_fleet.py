@@ -20,6 +20,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unicodedata
 import uuid
 
@@ -37,6 +38,8 @@ NOT_THE_TRACE = {2: "the command line is wrong", 126: "ttwu cannot be run", 127:
 
 # How long ttwu may take to clear up behind itself after it is told to end.
 GRACE_SECONDS = 10
+# How long a staging folder may be without its lock.
+NEW_SECONDS = 10
 # What is kept of what ttwu said.
 MOST_SAID = 2000
 # The longest name of a folder that file systems take, less what is put before a name.
@@ -328,9 +331,20 @@ def remove_unless_locked(staging):
         with open(os.path.join(staging, "lock"), "r+b") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(staging, ignore_errors=True)
+    except FileNotFoundError:
+        # Only just made, or somebody was killed who was about to remove it.
+        if is_older(staging, NEW_SECONDS):
+            shutil.rmtree(staging, ignore_errors=True)
     except OSError:
-        # Somebody writes there, or it is gone.
+        # Somebody writes there.
         pass
+
+
+def is_older(path, seconds):
+    try:
+        return time.time() - os.stat(path).st_mtime > seconds
+    except FileNotFoundError:
+        return False
 
 
 def is_exported(dataset, trace):
