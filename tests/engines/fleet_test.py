@@ -19,6 +19,7 @@ import threading
 import time
 import urllib.parse
 from pathlib import Path
+from random import Random
 
 import pyarrow.parquet as parquet
 import pyspark
@@ -132,12 +133,13 @@ def make_traces():
         path.write_bytes(raw.replace(own.encode(), release.encode()))
         export(path, DIRECT, "direct", kind, topology_of(kind))
 
-    # Large ones are rare, so that this does not take long.
+    # Large ones are rare, so that this does not take long; hosts have other shares of each.
     small = ["stack-long", "recorded", "v7"]
     kinds = [*KINDS, *small, *small] * TRACES
+    random = Random(5)
     traces = []
     for number in range(TRACES - BROKEN):
-        kind, host = kinds[number], HOSTS[number % len(HOSTS)]
+        kind, host = kinds[number], random.choice(HOSTS)
         path = WORK / "traces" / str(number) / "trace.dat"
         path.parent.mkdir(parents=True)
         path.hardlink_to(content_path(kind))
@@ -209,6 +211,9 @@ def submit(arguments, master="local[2]", options=()):
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.executor.memory": "512m",
+        # Such short jobs do not repay what is spent on better code.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.sql.warehouse.dir": str(WORK / "warehouse"),
     }
     conf = [part for item in settings.items() for part in ("--conf", "=".join(item))]
@@ -451,25 +456,65 @@ def contents():
 def ask(expected):
     counts = WORK / "counts.sql"
     counts.write_text("SELECT host, trace, count(*) AS rows FROM wakeups GROUP BY host, trace\n")
-    files = [counts, FLEET / "failures.sql", QUERIES / "hosts-by-missed-idle.sql", QUERIES / "releases-by-missed-idle.sql"]
+    files = [counts, FLEET / "failures.sql", FLEET / "missed-idle.sql"]
+    by_query = [QUERIES / "hosts-by-missed-idle.sql", QUERIES / "releases-by-missed-idle.sql"]
+    files += [path for path in by_query if path.exists()]
     reader = submit([FLEET / "ask.py", DATASET, *files, "--csv"])
     said, _ = reader.communicate(timeout=120)
     assert reader.returncode == 0, said
-    counts, failed, hosts, releases = (list(csv.DictReader(io.StringIO(answer))) for answer in said.split("\n\n"))
+    answers = [list(csv.DictReader(io.StringIO(answer))) for answer in said.split("\n\n")]
+    counts, failed, missed = answers[:3]
 
     rows = {kind: rows_of(expected.parts["wakeups", kind]) for kind in KINDS}
     wanted = {key: rows[kind] for key, kind in expected.traces.items() if rows[kind]}
     assert {(row["host"], row["trace"]): int(row["rows"]) for row in counts} == wanted
     assert {(row["host"], row["trace"]) for row in failed} == expected.broken.keys()
-    check_answers(expected, hosts, releases)
+    check_missed(expected, missed)
 
 
 def rows_of(parts):
     return sum(parquet.ParquetFile(io.BytesIO(raw)).metadata.num_rows for raw in parts.values())
 
 
-def check_answers(expected, hosts, releases):
-    pass
+MISSED = ("stacked-prev", "stacked-pull", "prev", "other", "other-llc")
+
+
+def check_missed(expected, rows):
+    """Who loses most to missed idle CPUs, by the reports of `ttwu analyze`."""
+    reports = {kind: lost_by_report(kind) for kind in KINDS}
+    sums = {}
+    for (host, _), kind in expected.traces.items():
+        release, known, *numbers = reports[kind]
+        one = sums.setdefault((host, release), [0, 0, 0, 0, 0])
+        for place, number in enumerate([1, known, *numbers]):
+            one[place] += number
+    there = {(row["host"], row["kernel_release"]): row for row in rows}
+    assert there.keys() == sums.keys(), (sorted(there), sorted(sums))
+    shares = {}
+    for key, (traces, known, cpu_ns, seen_ns, any_ns) in sums.items():
+        row = there[key]
+        assert int(row["traces"]) == traces and int(row["without_topology"]) == traces - known, row
+        shares[key] = round(100 * seen_ns / cpu_ns, 3) if known else -1
+        for reading, lost in (("seen", seen_ns), ("any", any_ns)):
+            if not known:
+                assert row[f"lost_{reading}_ms"] == row[f"lost_{reading}_percent"] == "", row
+                continue
+            assert abs(float(row[f"lost_{reading}_ms"]) - lost / 1e6) < 0.06, (row, lost)
+            assert abs(float(row[f"lost_{reading}_percent"]) - 100 * lost / cpu_ns) < 0.0006, (row, lost, cpu_ns)
+    order = [shares[row["host"], row["kernel_release"]] for row in rows]
+    assert order == sorted(order, reverse=True) and order[0] > order[-1], order
+
+
+def lost_by_report(kind):
+    """Release, whether the topology is known, CPU time, and what missed idle CPUs lost under both readings."""
+    topology = topology_of(kind)
+    command = [TTWU, "analyze", "--quiet", "--json", content_path(kind)] + (["--topology", topology] if topology else [])
+    report = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    release = report["trace"]["kernel_release"]
+    if "unknown" in report["llcs"]:
+        return release, 0, 0, 0, 0
+    lost = [report["waits"]["by_verdict"][verdict]["lost_ns"] for verdict in MISSED]
+    return release, 1, report["ledger"]["total_ns"], sum(of["seen"] for of in lost), sum(of["any"] for of in lost)
 
 
 if __name__ == "__main__":
