@@ -203,7 +203,7 @@ def run(command, time_limit):
             return code, f"killed by {signal_name(-code)}"
         errors.seek(0)
         lines = os.fsdecode(errors.read(4 * MOST_SAID)).splitlines()
-    said = "; ".join(escaped(line.strip()) for line in lines if line.strip())
+    said = "; ".join(escaped(line.strip().removeprefix("ttwu: error: ")) for line in lines if line.strip())
     return code, said[:MOST_SAID] or f"exit code {code} without a word"
 
 
