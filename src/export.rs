@@ -84,6 +84,23 @@ fn names(prepared: &Prepared) -> Names {
     }
 }
 
+/// The name of the host that was recorded, where the trace tells it: `(none)` is the kernel's word for no name.
+pub fn host_of(prepared: &Prepared) -> Option<&str> {
+    let host = prepared.trace.meta().hostname.as_deref();
+    host.filter(|host| !["", "(none)"].contains(&host.trim()))
+}
+
+/// Where a topology is from, without the folders that the file lay in: they say nothing to who reads the dataset.
+fn without_folders(source: &str) -> String {
+    let parts = source.strip_prefix("--topology ");
+    let parts = parts.and_then(|rest| rest.rsplit_once(" ("));
+    let Some((path, kind)) = parts else {
+        return source.to_owned();
+    };
+    let name = path.trim_end_matches('/').rsplit('/').next();
+    format!("--topology {} ({kind}", name.unwrap_or(path))
+}
+
 fn trace_row(prepared: &Prepared) -> TraceRow {
     let meta = prepared.trace.meta();
     let config = &prepared.config;
@@ -111,10 +128,39 @@ fn trace_row(prepared: &Prepared) -> TraceRow {
         lost_events: lost_events(&prepared.survey, meta),
         cpus: prepared.machine.cpus.len() as u32,
         llcs: topology.llcs().map(|llcs| llcs.len() as u32),
-        topology: safe(&topology.source().to_owned()),
+        topology: topology.llcs().map(|_| topology.to_spec()),
+        topology_from: safe(&without_folders(topology.source())),
         work: config.work.as_ref().map(|work| safe(&work.to_string())),
         settle_ns: config.settle_ns,
         readings: readings.join(", "),
         recorder_counted: config.include_recorder,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_stay_at_home() {
+        let cases = [
+            (
+                "--topology /home/me/x (y)/topology.txt (CPU listing)",
+                "--topology topology.txt (CPU listing)",
+            ),
+            (
+                "--topology sys/cpu/ (copy of sysfs)",
+                "--topology cpu (copy of sysfs)",
+            ),
+            ("--topology (spec)", "--topology (spec)"),
+            (
+                "--topology live (the analysing machine)",
+                "--topology live (the analysing machine)",
+            ),
+            ("the perf.data header", "the perf.data header"),
+        ];
+        for (source, kept) in cases {
+            assert_eq!(without_folders(source), kept);
+        }
     }
 }

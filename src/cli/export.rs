@@ -184,8 +184,7 @@ impl Export {
     }
 
     fn plan(&self, prepared: &Prepared) -> Plan {
-        let meta = prepared.trace.meta();
-        let host = self.host.as_deref().or(meta.hostname.as_deref());
+        let host = self.host.as_deref().or(export::host_of(prepared));
         let host = escape(host.unwrap_or("unknown").as_bytes());
         let keys = self.partition.iter().filter_map(|by| match by {
             By::Host => Some(Key::Host),

@@ -155,8 +155,8 @@ pub fn open(path: &Path, replaying: &Replaying, common: Common) -> Result<Source
         pipeline::prepare(path, &replaying.options(), &|n| progress.tick(n))?
     };
     errors::warn_of_damage(&prepared.trace, &prepared.survey, common);
-    let host = prepared.trace.meta().hostname.clone();
-    let host = escape(host.as_deref().unwrap_or("unknown").as_bytes());
+    let host = crate::export::host_of(&prepared).unwrap_or("unknown");
+    let host = escape(host.as_bytes());
     let trace = path.file_name().unwrap_or(path.as_os_str());
     let trace = escape(trace.as_encoded_bytes());
     Ok(Source::of_trace(prepared, &host, &trace)?)

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use crate::replay::words::FlipPolicy;
 use crate::report::glossary::{self, Term};
 use crate::tables::export::SCHEMA_VERSION;
 use crate::tables::{ColumnDef, Table, Words};
@@ -58,7 +59,7 @@ fn section(of: &str) -> Section {
             &glossary::MIGRATION_KINDS,
         ),
         "Confidence" => (
-            "Confidence",
+            "Degrees of confidence",
             "How sure the cause of a migration is.",
             &glossary::CONFIDENCES,
         ),
@@ -118,6 +119,16 @@ fn generated() -> String {
     for (of, all) in words {
         push_words(&mut text, section(of), &all);
     }
+    let policies: Vec<&str> = FlipPolicy::ALL
+        .iter()
+        .map(|policy| policy.as_str())
+        .collect();
+    let about = "Ways to count flips and to judge by them: how counts decay, and the rule of `wake_wide()`.";
+    push_words(
+        &mut text,
+        ("Policies", about, &glossary::POLICIES),
+        &policies,
+    );
     text
 }
 
@@ -169,7 +180,11 @@ fn meaning(column: &ColumnDef) -> String {
         Some(words) => {
             let (heading, _, _) = section(words.of);
             let anchor = heading.to_lowercase().replace(' ', "-");
-            format!("{doc} One of the [{}](#{anchor}).", heading.to_lowercase())
+            let (first, rest) = heading.split_at(1);
+            format!(
+                "{doc} One of the [{}{rest}](#{anchor}).",
+                first.to_lowercase()
+            )
         }
     }
 }

@@ -245,7 +245,7 @@ impl Recording {
                 trace.start_ns.to_string(),
                 trace.end_ns.to_string(),
                 trace.kernel_model.clone(),
-                trace.topology.clone(),
+                trace.topology.clone().unwrap_or_default(),
                 trace.work.clone().unwrap_or_default(),
                 trace.settle_ns.to_string(),
                 trace.readings.clone(),

@@ -1,10 +1,11 @@
 //! The folder in which files are written before they are put in place, and what becomes of those that nobody needs any
 //! more. Several exports into one dataset may go on at once, on several hosts.
 
-use std::fs::{self, File};
+use std::fs::{self, DirEntry, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
@@ -111,14 +112,30 @@ fn clear_left(root: &Path, prefix: &str) {
         name.to_str().is_some_and(|name| name.starts_with(prefix))
     });
     for entry in left {
-        // One without the file is only just made.
         let file = File::options().write(true).open(entry.path().join(LOCK));
-        let held = file.map(|file| Flock::lock(file, FlockArg::LockExclusiveNonblock));
-        if let Ok(Ok(_lock)) = held {
+        let free = match file {
+            Ok(file) => Flock::lock(file, FlockArg::LockExclusiveNonblock)
+                .ok()
+                .map(Some),
+            // Killed while it was made or removed, unless it is only just made.
+            Err(_) => is_old(&entry).then_some(None),
+        };
+        if let Some(_lock) = free {
             // What cannot be removed does no harm.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
+}
+
+/// How long a folder may be without its lock.
+const YOUNG: Duration = Duration::from_secs(60);
+
+fn is_old(entry: &DirEntry) -> bool {
+    let changed = entry.metadata().and_then(|meta| meta.modified());
+    let age = changed
+        .ok()
+        .and_then(|at| SystemTime::now().duration_since(at).ok());
+    age.is_some_and(|age| age > YOUNG)
 }
 
 #[cfg(test)]
@@ -157,6 +174,11 @@ mod tests {
         assert!(first.path().exists() && second.path().exists());
         drop((first, second));
         assert_eq!(entries(root.path()), 2);
+        // One whose lock is gone was being removed, or made, when somebody was killed.
+        let long_ago = SystemTime::now() - 2 * YOUNG;
+        File::open(&new).unwrap().set_modified(long_ago).unwrap();
+        drop(Staging::new(&place(root.path()), &Recording::default(), false).unwrap());
+        assert!(!new.exists() && elsewhere.exists());
     }
 
     /// Many at once: each has a folder of its own for as long as it needs it.
