@@ -44,8 +44,6 @@ pub enum Failure {
     Json(#[from] serde_json::Error),
     #[error(transparent)]
     Query(#[from] QueryError),
-    #[error("the answer cannot be written: {0}")]
-    Polars(#[from] polars::prelude::PolarsError),
     #[error("cannot read {}: {error}", path.display())]
     Read { path: PathBuf, error: io::Error },
     #[error("cannot read standard input: {0}")]

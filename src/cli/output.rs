@@ -1,7 +1,7 @@
 //! Where a report goes: standard output, or a file that appears whole or not at all.
 
 use std::fs::{self, File, Permissions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, BufWriter, ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -48,24 +48,32 @@ impl Output {
         let plain = || anstream::adapter::strip_str(text).to_string();
         match self {
             Output::Stdout => to_stdout(text, common),
-            Output::File(_) | Output::Special(_) => self.write_bytes(plain().as_bytes()),
+            Output::File(_) | Output::Special(_) => {
+                self.stream(|out| out.write_all(plain().as_bytes()))
+            }
         }
     }
 }
 
 impl Output {
-    /// Writes what is no text.
-    pub fn write_bytes(&self, bytes: &[u8]) -> Result<(), Failure> {
+    /// Writes what is large, or no text: piece by piece.
+    pub fn stream(
+        &self,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), Failure> {
+        let through = |to: &mut dyn Write| {
+            let mut buffer = BufWriter::with_capacity(1 << 16, to);
+            write(&mut buffer)?;
+            buffer.flush()
+        };
         match self {
             Output::Stdout => {
-                let mut stdout = io::stdout().lock();
-                let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
-                unless_closed(written).map_err(Failure::Stdout)
+                unless_closed(through(&mut io::stdout().lock())).map_err(Failure::Stdout)
             }
-            Output::File(path) => replace(path, bytes).map_err(failed(path)),
+            Output::File(path) => replace(path, through).map_err(failed(path)),
             Output::Special(path) => {
                 let opened = File::options().write(true).open(path);
-                let written = opened.and_then(|mut file| file.write_all(bytes));
+                let written = opened.and_then(|mut file| through(&mut file));
                 unless_closed(written).map_err(failed(path))
             }
         }
@@ -98,14 +106,14 @@ fn unless_closed(written: io::Result<()>) -> io::Result<()> {
 }
 
 /// Puts a file in place in one step, so that no reader ever sees half of it.
-fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let mode = fs::metadata(path).map_or(0o666, |there| there.mode() & 0o777);
     let mut file = tempfile::Builder::new()
         .prefix(".ttwu-")
         .permissions(Permissions::from_mode(mode))
         .tempfile_in(folder_of(path))
         .map_err(without_path)?;
-    file.write_all(content)?;
+    write(&mut file)?;
     file.persist(path).map_err(|error| error.error)?;
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum, ValueHint};
-use polars::prelude::{DataFrame, ParquetWriter};
+use polars::prelude::DataFrame;
 use ttwu_parsers::event::escape;
 
 use super::output::{Output, to_stdout};
@@ -14,8 +14,8 @@ use super::replaying::Replaying;
 use super::{Common, Failure, errors, values};
 use crate::pipeline;
 use crate::query::{Asked, Dataset, Question, Source};
+use crate::report;
 use crate::report::rows::{self, Room};
-use crate::report::{self, json};
 
 /// Rows that a table shows where it is not said.
 const ROWS: usize = 100;
@@ -188,13 +188,9 @@ pub fn write(
 ) -> Result<(), Failure> {
     match format {
         Format::Table => output.write(&rows::table(answer, room), common),
-        Format::Csv => output.write(&rows::csv(answer)?, common),
-        Format::Json => output.write(&json::pretty(&rows::json(answer)?)?, common),
-        Format::Parquet => {
-            let mut bytes = Vec::new();
-            ParquetWriter::new(&mut bytes).finish(&mut answer.clone())?;
-            output.write_bytes(&bytes)
-        }
+        Format::Csv => output.stream(|out| rows::write_csv(answer, out)),
+        Format::Json => output.stream(|out| rows::write_json(answer, out)),
+        Format::Parquet => output.stream(|out| rows::write_parquet(answer, out)),
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueHint};
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
-use rustyline::{Config, Editor};
+use rustyline::{CompletionType, Config, Editor};
 
 use self::complete::Helper;
 use super::output::{Output, to_stdout};
@@ -113,6 +113,7 @@ impl Session {
     fn read_all(&mut self, interactive: bool) -> Result<(), Failure> {
         let config = Config::builder()
             .auto_add_history(interactive)
+            .completion_type(CompletionType::List)
             .max_history_size(HISTORY)
             .map_err(prompt_failed)?
             .build();

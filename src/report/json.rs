@@ -21,7 +21,7 @@ pub fn pretty(value: &impl serde::Serialize) -> Result<String, serde_json::Error
 
 /// JSON that says the same in printable characters: what others change how a terminal shows the text around them. Such
 /// characters can stand in strings only, but for the ends of lines.
-fn unprintable_as_escapes(json: &str) -> String {
+pub(super) fn unprintable_as_escapes(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
         match c {

@@ -1,9 +1,12 @@
 //! The answer to a query, for people (tables) and for programs (CSV, JSON).
 
+use std::io::{self, Write};
+
 use polars::prelude::*;
 use serde_json::{Map, Value};
 use unicode_width::UnicodeWidthStr;
 
+use super::json::unprintable_as_escapes;
 use super::table::{HEADING, cut, printable, width};
 use super::units::counted;
 
@@ -208,15 +211,31 @@ fn float(value: f64) -> String {
     }
 }
 
-/// The rows as CSV with a header.
+/// Writes the rows as CSV with a header.
 ///
 /// # Errors
-/// Those of polars.
-pub fn csv(answer: &DataFrame) -> PolarsResult<String> {
-    let mut safe = with_safe_text(answer)?;
-    let mut bytes = Vec::new();
-    CsvWriter::new(&mut bytes).finish(&mut safe)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+/// Where they cannot be written.
+pub fn write_csv(answer: &DataFrame, out: &mut dyn Write) -> io::Result<()> {
+    let safe = with_safe_text(answer);
+    let written = safe.and_then(|mut safe| CsvWriter::new(out).finish(&mut safe));
+    written.map_err(io_error)
+}
+
+/// Writes the rows as a Parquet file.
+///
+/// # Errors
+/// Where they cannot be written.
+pub fn write_parquet(answer: &DataFrame, out: &mut dyn Write) -> io::Result<()> {
+    let written = ParquetWriter::new(out).finish(&mut answer.clone());
+    written.map(|_| ()).map_err(io_error)
+}
+
+/// An error in writing as such, so that a closed pipe is known.
+fn io_error(error: PolarsError) -> io::Error {
+    match error {
+        PolarsError::IO { error, .. } => io::Error::new(error.kind(), error.to_string()),
+        other => io::Error::other(other.to_string()),
+    }
 }
 
 /// The answer with everything unprintable in its texts escaped.
@@ -241,20 +260,26 @@ fn with_safe_text(answer: &DataFrame) -> PolarsResult<DataFrame> {
     DataFrame::new(answer.height(), columns.collect::<PolarsResult<_>>()?)
 }
 
-/// The rows as a list of objects. What is no number (NaN, infinity) is null, as JSON has no word for it.
+/// Writes the rows as a list of objects, one a line. What is no number (NaN, infinity) is null, as JSON has no word for
+/// it.
 ///
 /// # Errors
-/// Those of polars.
-pub fn json(answer: &DataFrame) -> PolarsResult<Value> {
+/// Where they cannot be written.
+pub fn write_json(answer: &DataFrame, out: &mut dyn Write) -> io::Result<()> {
     let columns = answer.columns();
-    let rows = (0..answer.height()).map(|row| {
+    out.write_all(b"[")?;
+    for row in 0..answer.height() {
         let fields = columns.iter().map(|column| {
-            let value = column.get(row)?;
+            let value = column.get(row).map_err(io_error)?;
             Ok((column.name().to_string(), json_of(&value)))
         });
-        Ok(Value::Object(fields.collect::<PolarsResult<Map<_, _>>>()?))
-    });
-    rows.collect()
+        let fields = fields.collect::<io::Result<Map<_, _>>>()?;
+        let object = serde_json::to_string(&fields)?;
+        let end = if row > 0 { ",\n" } else { "\n" };
+        out.write_all(end.as_bytes())?;
+        out.write_all(unprintable_as_escapes(&object).as_bytes())?;
+    }
+    out.write_all(b"\n]\n")
 }
 
 fn json_of(value: &AnyValue) -> Value {
@@ -374,16 +399,23 @@ a\\u{1b}[31m      7          -    NaN  -
             "yes" => [true, false],
         };
         let answer = answer.unwrap();
-        let text = csv(&answer).unwrap();
+        let mut text = Vec::new();
+        write_csv(&answer, &mut text).unwrap();
         assert_eq!(
-            text,
+            String::from_utf8(text).unwrap(),
             "name,n,i,x,yes\n\"a\\u{1b}\"\"b,\",18446744073709551615,-5,0.30000000000000004,true\n,,6,NaN,false\n"
         );
-        let value = json(&answer).unwrap();
+        let mut text = Vec::new();
+        write_json(&answer, &mut text).unwrap();
+        assert!(text.iter().all(|byte| *byte == b'\n' || *byte >= b' '));
+        let value: Value = serde_json::from_slice(&text).unwrap();
         let expected = serde_json::json!([
             { "name": "a\u{1b}\"b,", "n": u64::MAX, "i": -5, "x": 0.1 + 0.2, "yes": true },
             { "name": null, "n": null, "i": 6, "x": null, "yes": false },
         ]);
         assert_eq!(value, expected);
+        let mut none = Vec::new();
+        write_json(&answer.head(Some(0)), &mut none).unwrap();
+        assert_eq!(none, b"[\n]\n");
     }
 }

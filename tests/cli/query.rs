@@ -274,18 +274,18 @@ fn the_prompt_completes_and_remembers() {
     let seen = at_terminal(
         &source,
         &state,
-        &["SELECT MAX(pi\t) AS most FROM tas\t;\r", "\\q\r"],
+        &["SELECT MAX(generat\t) AS most FROM tas\t;\r", "\\q\r"],
     );
     assert!(seen.contains("ttwu> ") && seen.contains("most"), "{seen}");
     let history = fs::read_to_string(state.join("ttwu/sql_history")).expect("the history");
     assert!(
-        history.contains("SELECT MAX(pid) AS most FROM tasks;"),
+        history.contains("SELECT MAX(generation) AS most FROM tasks;"),
         "{history}"
     );
     // The arrow up brings the last line but one, which is asked again.
     let seen = at_terminal(&source, &state, &["\x1b[A\x1b[A\r", "\u{4}"]);
     assert!(
-        seen.contains("SELECT MAX(pid)") && seen.contains("most"),
+        seen.contains("SELECT MAX(generation)") && seen.contains("most"),
         "{seen}"
     );
 }
