@@ -1,0 +1,24 @@
+-- Why did tasks wait, and what of it was lost capacity?
+-- A row for each origin of waits and each verdict, under both readings of affinity. Counts are of waits that start in the
+-- window, times all that lies in it.
+WITH read AS (
+  SELECT host, trace, origin, verdict_seen AS verdict,
+    CASE WHEN in_window THEN 1 ELSE 0 END AS count_seen, wait_ns AS wait_seen_ns, lost_seen_ns,
+    0 AS count_any, CAST(0 AS BIGINT) AS wait_any_ns, CAST(0 AS BIGINT) AS lost_any_ns
+  FROM waits
+  UNION ALL
+  SELECT host, trace, origin, verdict_any AS verdict,
+    0 AS count_seen, CAST(0 AS BIGINT) AS wait_seen_ns, CAST(0 AS BIGINT) AS lost_seen_ns,
+    CASE WHEN in_window THEN 1 ELSE 0 END AS count_any, wait_ns AS wait_any_ns, lost_any_ns
+  FROM waits
+)
+SELECT host, trace, origin, verdict,
+  CAST(SUM(CAST(count_seen AS BIGINT)) AS BIGINT) AS count_seen,
+  CAST(SUM(CAST(count_any AS BIGINT)) AS BIGINT) AS count_any,
+  CAST(COALESCE(SUM(wait_seen_ns), 0) AS BIGINT) AS wait_seen_ns,
+  CAST(COALESCE(SUM(wait_any_ns), 0) AS BIGINT) AS wait_any_ns,
+  CAST(COALESCE(SUM(lost_seen_ns), 0) AS BIGINT) AS lost_seen_ns,
+  CAST(COALESCE(SUM(lost_any_ns), 0) AS BIGINT) AS lost_any_ns
+FROM read
+GROUP BY host, trace, origin, verdict
+ORDER BY host, trace, wait_any_ns DESC, wait_seen_ns DESC, origin NULLS LAST, verdict NULLS LAST
