@@ -19,7 +19,48 @@ macro_rules! questions {
     };
 }
 
-questions! {}
+questions! {
+    "bounces-by-cause"
+    "bouncing"
+    "cross-llc-by-task"
+    "flips-against-pulls"
+    "flips-by-policy"
+    "flips-by-task"
+    "flush-sizes"
+    "hosts-by-missed-idle"
+    "idle-exits-by-cpu"
+    "idle-exits-by-length"
+    "idle-search"
+    "ipi-callbacks"
+    "ipi-matrix"
+    "ipi-victims"
+    "latency-by-distance"
+    "latency-over-time"
+    "ledger-by-cpu"
+    "ledger-by-llc"
+    "ledger-by-second"
+    "lost-events"
+    "migrations-by-cause"
+    "missed-idle-by-llc"
+    "releases-by-missed-idle"
+    "runqueue-depth"
+    "runqueue-depth-by-cpu"
+    "slices-after-migration"
+    "smt-sharing"
+    "stacked-pairs"
+    "task-timeline"
+    "tasks-by-lost"
+    "thread-spread"
+    "tlb-by-task"
+    "traces-overview"
+    "transit-by-distance"
+    "waits-by-cause"
+    "waits-by-task"
+    "wakeup-paths"
+    "wakeups-by-class"
+    "who-migrates-whom"
+    "worst-pairs"
+}
 
 /// How alike a name must be to be proposed.
 const ALIKE: f64 = 0.7;

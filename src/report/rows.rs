@@ -7,8 +7,9 @@ use serde_json::{Map, Value};
 use unicode_width::UnicodeWidthStr;
 
 use super::json::unprintable_as_escapes;
-use super::table::{HEADING, cut, printable, width};
+use super::table::{FAINT, HEADING, cut, printable, push_line, width};
 use super::units::counted;
+use crate::tables::export::Key;
 
 /// Columns of a terminal that a text takes at most.
 const WIDEST_TEXT: usize = 40;
@@ -33,12 +34,23 @@ struct Shown {
     width: usize,
 }
 
-/// The rows as a table. One that is wider than there is room stands in several parts, one below the other.
+/// The rows as a table. One that is wider than there is room stands in several parts, one below the other. Of which host
+/// and trace all rows are is said once.
 pub fn table(answer: &DataFrame, room: Room) -> String {
     let rows = answer.height().min(room.rows);
+    let of = keys_of_all(answer);
     let shown = answer.head(Some(rows));
-    let columns: Vec<Shown> = shown.columns().iter().map(Shown::new).collect();
+    let columns = shown.columns().iter();
+    let columns = columns.filter(|column| !of.iter().any(|(name, _)| column.name() == *name));
+    let columns: Vec<Shown> = columns.map(Shown::new).collect();
     let mut out = String::new();
+    let keys: Vec<String> = of
+        .iter()
+        .map(|(name, value)| format!("{name} {value}"))
+        .collect();
+    if !keys.is_empty() {
+        push_line(&mut out, &cut(&keys.join(", "), room.width), Some(FAINT));
+    }
     let parts = parts(&columns, rows, room.width);
     let several = parts.len() > 1;
     for (index, part) in parts.into_iter().enumerate() {
@@ -56,6 +68,18 @@ pub fn table(answer: &DataFrame, room: Room) -> String {
         out.push_str("(no rows)\n");
     }
     out
+}
+
+/// The host and the trace, where all rows are of one.
+fn keys_of_all(answer: &DataFrame) -> Vec<(&'static str, String)> {
+    let only_keys = answer.width() <= Key::ALL.len();
+    let keys = Key::ALL.into_iter().filter_map(|key| {
+        let values = answer.column(key.as_str()).ok()?.str().ok()?;
+        let first = values.get(0)?;
+        let same = values.iter().all(|value| value == Some(first));
+        (same && !only_keys).then(|| (key.as_str(), first.to_owned()))
+    });
+    keys.collect()
 }
 
 /// Parts the columns so that each part has room.
@@ -345,6 +369,23 @@ a\\u{1b}[31m      7          -    NaN  -
             row.find("1,234,567").map(|at| at + 9),
             "{text}"
         );
+    }
+
+    #[test]
+    fn what_all_rows_are_of_is_said_once() {
+        let mut answer = df! {
+            "host" => ["h", "h"], "trace" => ["a\u{1b}", "a\u{1b}"], "n" => [1_i64, 2],
+        };
+        let answer = answer.as_mut().unwrap();
+        let text = plain(&table(answer, ROOM));
+        assert_eq!(text, "host h, trace a\\u{1b}\nn\n1\n2\n");
+        answer
+            .with_column(Column::new("trace".into(), ["a", "b"]))
+            .unwrap();
+        let text = plain(&table(answer, ROOM));
+        assert_eq!(text, "host h\ntrace  n\na      1\nb      2\n");
+        let keys = answer.select(["host"]).unwrap();
+        assert_eq!(plain(&table(&keys, ROOM)), "host\nh\nh\n");
     }
 
     #[test]
