@@ -147,9 +147,12 @@ fn laid_out<'a>(cells: impl Iterator<Item = (&'a Shown, &'a str)>) -> String {
 
 impl Shown {
     fn new(column: &Column) -> Self {
-        let cells: Vec<String> = (0..column.len())
-            .map(|row| column.get(row).map_or(String::new(), |value| cell(&value)))
-            .collect();
+        let decimals = decimals(column);
+        let cells = (0..column.len()).map(|row| {
+            let value = column.get(row);
+            value.map_or(String::new(), |value| cell(&value, decimals))
+        });
+        let cells: Vec<String> = cells.collect();
         let widest = cells.iter().map(|cell| cell.width()).max().unwrap_or(0);
         let header = folded(&printable(column.name()), widest);
         let header_width = header.iter().map(|line| line.width()).max().unwrap_or(0);
@@ -188,15 +191,15 @@ fn folded(name: &str, values: usize) -> Vec<String> {
 }
 
 /// A value as a table shows it.
-fn cell(value: &AnyValue) -> String {
+fn cell(value: &AnyValue, decimals: Option<usize>) -> String {
     match value {
         AnyValue::Null => "-".to_owned(),
         AnyValue::Boolean(yes) => if *yes { "yes" } else { "no" }.to_owned(),
         // What has 64 bits is a measure, what has fewer a name: see the types of exported columns.
         AnyValue::Int64(value) => grouped(*value),
         AnyValue::UInt64(value) => i64::try_from(*value).map_or(value.to_string(), grouped),
-        AnyValue::Float64(value) => float(*value),
-        AnyValue::Float32(value) => float(f64::from(*value)),
+        AnyValue::Float64(value) => float(*value, decimals),
+        AnyValue::Float32(value) => float(f64::from(*value), decimals),
         AnyValue::String(text) => cut(&printable(text), WIDEST_TEXT),
         AnyValue::StringOwned(text) => cut(&printable(text), WIDEST_TEXT),
         other => cut(&printable(&other.to_string()), WIDEST_TEXT),
@@ -219,19 +222,27 @@ fn grouped(value: i64) -> String {
     text
 }
 
-/// A number with as many decimals as are of use.
-fn float(value: f64) -> String {
-    let decimals = match value.abs() {
-        size if !size.is_finite() || size == 0.0 => 0,
-        size if size >= 1000.0 => 0,
-        size if size >= 10.0 => 1,
-        size if size >= 0.1 => 3,
-        size if size >= 0.0001 => 6,
-        _ => return format!("{value:.3e}"),
-    };
+/// How many decimals are of use in a column: by its largest number. None where all are tiny.
+fn decimals(column: &Column) -> Option<usize> {
+    let values = column.cast(&DataType::Float64).ok()?;
+    let values = values.f64().ok()?.iter().flatten().map(f64::abs);
+    let largest = values.filter(|size| size.is_finite()).fold(0.0, f64::max);
+    match largest {
+        0.0 => Some(0),
+        1000.0.. => Some(0),
+        10.0.. => Some(1),
+        0.1.. => Some(3),
+        0.0001.. => Some(6),
+        _ => None,
+    }
+}
+
+/// A number with so many decimals.
+fn float(value: f64, decimals: Option<usize>) -> String {
     match decimals {
-        0 if value.is_finite() => grouped(value.round() as i64),
-        _ => format!("{value:.decimals$}"),
+        Some(0) if value.is_finite() => grouped(value.round() as i64),
+        Some(decimals) => format!("{value:.decimals$}"),
+        None => format!("{value:.3e}"),
     }
 }
 
@@ -346,7 +357,7 @@ mod tests {
             "waker" => [Some("lab"), None, Some("a\u{1b}[31m")],
             "cpu" => [Some(12_345_i32), None, Some(7)],
             "lost_seen_ns" => [Some(1_234_567_i64), Some(-1000), None],
-            "share" => [0.5, 1234.56, f64::NAN],
+            "share" => [0.5, 0.25, f64::NAN],
             "cross_llc" => [Some(true), Some(false), None],
         };
         let text = plain(&table(&answer.unwrap(), ROOM));
@@ -354,7 +365,7 @@ mod tests {
                        lost_         cross_
 waker          cpu    seen_ns  share  llc
 lab          12345  1,234,567  0.500  yes
--                -     -1,000  1,235  no
+-                -     -1,000  0.250  no
 a\\u{1b}[31m      7          -    NaN  -
 ";
         let lines = |text: &str| -> Vec<Vec<String>> {
@@ -426,8 +437,16 @@ a\\u{1b}[31m      7          -    NaN  -
                 "-9,223,372,036,854,775,808"
             ]
         );
-        let shown = [0.0, 12.345, 0.123_456, 1e-7, 123_456.7, f64::INFINITY].map(float);
-        assert_eq!(shown, ["0", "12.3", "0.123", "1.000e-7", "123,457", "inf"]);
+        let shown = |values: &[f64]| {
+            let shown = Shown::new(&Column::new("x".into(), values));
+            shown.cells.join(" ")
+        };
+        assert_eq!(shown(&[0.0, f64::NAN]), "0 NaN");
+        assert_eq!(shown(&[12.345, 0.0, 1e-9]), "12.3 0.0 0.0");
+        assert_eq!(shown(&[0.123_456, -0.000_05]), "0.123 -0.000");
+        assert_eq!(shown(&[0.001_313, 5.8e-5]), "0.001313 0.000058");
+        assert_eq!(shown(&[1e-7, 2e-9]), "1.000e-7 2.000e-9");
+        assert_eq!(shown(&[123_456.7, f64::INFINITY, 0.4]), "123,457 inf 0");
     }
 
     #[test]
