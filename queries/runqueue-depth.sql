@@ -1,4 +1,4 @@
--- How many tasks ran and how many waited on the whole machine, over time?
+-- How many tasks ran and how many waited on the machine, over time?
 -- By second of the window: means over its time, and the most at once. A task waits from when it is runnable until it is
 -- switched in. wait_ns is the area under that curve: the time that all tasks waited.
 WITH intervals AS (

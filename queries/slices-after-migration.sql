@@ -29,7 +29,7 @@ others AS (
   LEFT JOIN numbered b ON b.host = s.host AND b.trace = s.trace AND b.task = s.task AND b.nth = s.nth - 1
   WHERE s.place = 1 AND s.in_window AND (b.place IS NULL OR b.place = 1)
 ),
-both AS (
+all_slices AS (
   SELECT host, trace, cause, distance, moves, next_place, slice_ns, left_as, slice_ns IS NULL AS no_slice FROM after_moves
   UNION ALL
   SELECT host, trace, cause, distance, moves, next_place, slice_ns, left_as, slice_ns IS NULL AS no_slice FROM others
@@ -38,7 +38,7 @@ ranked AS (
   SELECT host, trace, cause, distance, moves, next_place, slice_ns, left_as,
     CAST(ROW_NUMBER() OVER (PARTITION BY host, trace, cause, distance, no_slice ORDER BY slice_ns) AS BIGINT) AS nth,
     CAST(COUNT(slice_ns) OVER (PARTITION BY host, trace, cause, distance) AS BIGINT) AS n
-  FROM both
+  FROM all_slices
 )
 SELECT host, trace, cause, distance,
   CAST(COUNT(CASE WHEN moves = 1 THEN 1 END) AS BIGINT) AS moves,
