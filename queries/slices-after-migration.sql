@@ -12,10 +12,17 @@ WITH steps AS (
   FROM slices s
   JOIN traces t ON t.host = s.host AND t.trace = s.trace
 ),
+ordered AS (
+  SELECT host, trace, task, at_ns, place, from_cpu, to_cpu, cause, distance, slice_ns, left_as,
+    COALESCE(in_window, FALSE) AS in_window, COALESCE(slice_ns, -1) AS tie_ns, COALESCE(left_as, '') AS tie_word
+  FROM steps
+  WHERE at_ns IS NOT NULL AND from_cpu IS NOT NULL AND to_cpu IS NOT NULL AND cause IS NOT NULL AND distance IS NOT NULL
+),
 numbered AS (
   SELECT host, trace, task, place, cause, distance, in_window, slice_ns, left_as,
-    CAST(ROW_NUMBER() OVER (PARTITION BY host, trace, task ORDER BY at_ns, place, from_cpu, to_cpu) AS BIGINT) AS nth
-  FROM steps
+    CAST(ROW_NUMBER() OVER (PARTITION BY host, trace, task ORDER BY at_ns, place, from_cpu, to_cpu,
+      tie_ns, tie_word, cause, distance, in_window) AS BIGINT) AS nth
+  FROM ordered
 ),
 after_moves AS (
   SELECT m.host, m.trace, m.cause, m.distance, 1 AS moves, n.place AS next_place, n.slice_ns, n.left_as
