@@ -3,16 +3,19 @@
 -- out to the way back.
 WITH placed AS (
   SELECT m.host, m.trace, m.task, m.ts_ns, m.cause, f.llc AS from_llc, t.llc AS to_llc, m.from_cpu, m.to_cpu,
-    m.idle_left_seen, m.idle_left_any, m.in_window
+    COALESCE(m.idle_left_seen, 0) AS idle_left_seen, COALESCE(m.idle_left_any, 0) AS idle_left_any,
+    COALESCE(m.in_window, FALSE) AS in_window
   FROM migrations m
   LEFT JOIN cpus f ON f.host = m.host AND f.trace = m.trace AND f.cpu = m.from_cpu
   LEFT JOIN cpus t ON t.host = m.host AND t.trace = m.trace AND t.cpu = m.to_cpu
 ),
 changes AS (
   SELECT host, trace, task, ts_ns, cause, from_llc, to_llc, idle_left_seen, idle_left_any, in_window,
-    CAST(ROW_NUMBER() OVER (PARTITION BY host, trace, task ORDER BY ts_ns, from_cpu, to_cpu) AS BIGINT) AS nth
+    CAST(ROW_NUMBER() OVER (PARTITION BY host, trace, task ORDER BY ts_ns, from_cpu, to_cpu, cause,
+      idle_left_seen, idle_left_any, in_window) AS BIGINT) AS nth
   FROM placed
-  WHERE from_llc IS NULL OR to_llc IS NULL OR from_llc <> to_llc
+  WHERE ts_ns IS NOT NULL AND from_cpu IS NOT NULL AND to_cpu IS NOT NULL AND cause IS NOT NULL
+    AND (from_llc IS NULL OR to_llc IS NULL OR from_llc <> to_llc)
 ),
 bounces AS (
   SELECT b.host, b.trace, o.cause AS out_cause, b.cause AS back_cause, b.ts_ns - o.ts_ns AS away_ns,

@@ -12,10 +12,17 @@ WITH steps AS (
   FROM slices s
   JOIN traces t ON t.host = s.host AND t.trace = s.trace
 ),
+ordered AS (
+  SELECT host, trace, task, at_ns, place, from_cpu, to_cpu, cause, distance, slice_ns, left_as,
+    COALESCE(in_window, FALSE) AS in_window, COALESCE(slice_ns, -1) AS tie_ns, COALESCE(left_as, '') AS tie_word
+  FROM steps
+  WHERE at_ns IS NOT NULL AND from_cpu IS NOT NULL AND to_cpu IS NOT NULL AND cause IS NOT NULL AND distance IS NOT NULL
+),
 numbered AS (
   SELECT host, trace, task, place, cause, distance, in_window, slice_ns, left_as,
-    CAST(ROW_NUMBER() OVER (PARTITION BY host, trace, task ORDER BY at_ns, place, from_cpu, to_cpu) AS BIGINT) AS nth
-  FROM steps
+    CAST(ROW_NUMBER() OVER (PARTITION BY host, trace, task ORDER BY at_ns, place, from_cpu, to_cpu,
+      tie_ns, tie_word, cause, distance, in_window) AS BIGINT) AS nth
+  FROM ordered
 ),
 after_moves AS (
   SELECT m.host, m.trace, m.cause, m.distance, 1 AS moves, n.place AS next_place, n.slice_ns, n.left_as
@@ -29,7 +36,7 @@ others AS (
   LEFT JOIN numbered b ON b.host = s.host AND b.trace = s.trace AND b.task = s.task AND b.nth = s.nth - 1
   WHERE s.place = 1 AND s.in_window AND (b.place IS NULL OR b.place = 1)
 ),
-both AS (
+all_slices AS (
   SELECT host, trace, cause, distance, moves, next_place, slice_ns, left_as, slice_ns IS NULL AS no_slice FROM after_moves
   UNION ALL
   SELECT host, trace, cause, distance, moves, next_place, slice_ns, left_as, slice_ns IS NULL AS no_slice FROM others
@@ -38,7 +45,7 @@ ranked AS (
   SELECT host, trace, cause, distance, moves, next_place, slice_ns, left_as,
     CAST(ROW_NUMBER() OVER (PARTITION BY host, trace, cause, distance, no_slice ORDER BY slice_ns) AS BIGINT) AS nth,
     CAST(COUNT(slice_ns) OVER (PARTITION BY host, trace, cause, distance) AS BIGINT) AS n
-  FROM both
+  FROM all_slices
 )
 SELECT host, trace, cause, distance,
   CAST(COUNT(CASE WHEN moves = 1 THEN 1 END) AS BIGINT) AS moves,
