@@ -58,9 +58,10 @@ fn write(
     let mut exporter = Exporter::new(&replayed, staging.path(), files, names.clone());
     // Raw events come from another thread than the rows of the replay.
     let copy = (!raw.is_empty()).then(|| Exporter::new(&raw, staging.path(), files, names));
-    exporter.trace(trace);
+    exporter.sink().trace(trace);
     let mut copy = copy;
-    pipeline::replay_and_copy(prepared, &mut exporter, copy.as_mut(), tick);
+    let raw = copy.as_mut().map(Exporter::sink);
+    pipeline::replay_and_copy(prepared, exporter.sink(), raw, tick);
     let mut written = exporter.written()?;
     if let Some(copy) = copy {
         written.extend(copy.written()?);

@@ -27,7 +27,7 @@ fn recorded(folder: &str, from: Option<TimePoint>, to: Option<TimePoint>) -> Ans
     };
     let prepared = pipeline::prepare(&folder.join("trace.dat"), &options, &|_| ()).unwrap();
     let mut builders = Builders::new(&TableSet::analysis(), Budget::default());
-    let counts = pipeline::replay(&prepared, &mut builders, &|_| ());
+    let counts = pipeline::replay(&prepared, builders.sink(), &|_| ());
     let tables = builders.finish().unwrap();
     let everything = Selection {
         top: usize::MAX,

@@ -10,14 +10,14 @@ use super::answer::{
 use super::testing::{Rig, fill, json, migration, task, wakeup};
 use crate::replay::rows::{MigrationRow, Sink, TaskId, WakeupRow};
 use crate::replay::words::{Class, Confidence, MigrationCause, Pair, Waker};
-use crate::tables::{Budget, Builders};
+use crate::tables::{Budget, Filler};
 use crate::topology::{Distance, Topology};
 
 fn value<T: Clone>(known: &Known<T>) -> T {
     known.value().cloned().unwrap_or_else(|| panic!("known"))
 }
 
-fn tasks(sink: &mut Builders) {
+fn tasks(sink: &mut Filler) {
     let tasks = [
         task(0, 10, "waker"),
         task(1, 20, "bouncer"),

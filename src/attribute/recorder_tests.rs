@@ -161,7 +161,7 @@ fn exports_hold_the_kernels_own_values() {
         flips: Some(17),
         ..wakeup()
     };
-    fill(&mut builders, &[probed, wakeup()], &[], &[]);
+    fill(builders.sink(), &[probed, wakeup()], &[], &[]);
     let tables = builders.finish().unwrap();
     let frame = tables.lazy(Table::Wakeups).unwrap().collect().unwrap();
     let sync = frame.column("sync").unwrap().bool().unwrap().iter();

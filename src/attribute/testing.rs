@@ -18,7 +18,7 @@ use crate::replay::words::{
     Origin, Pair, Path, Reading, Verdict, Waker,
 };
 use crate::replay::{Config, Counts, IpiFacts, Machine};
-use crate::tables::{Budget, Builders, TableSet, Tables};
+use crate::tables::{Budget, Builders, Filler, TableSet, Tables};
 use crate::topology::{Distance, Topology};
 use ttwu_parsers::decode::EventType;
 use ttwu_parsers::event::Comm;
@@ -204,13 +204,13 @@ pub struct Rig {
 impl Rig {
     /// A machine of four CPUs, each a core, in two LLCs; a trace from 0 to 1000 ns of which the window is 100 to
     /// 900; the rows that `fill` appends.
-    pub fn new(fill: impl FnOnce(&mut Builders)) -> Self {
+    pub fn new(fill: impl FnOnce(&mut Filler)) -> Self {
         Self::with_budget(Budget::default(), fill)
     }
 
-    pub fn with_budget(budget: Budget, fill: impl FnOnce(&mut Builders)) -> Self {
+    pub fn with_budget(budget: Budget, fill: impl FnOnce(&mut Filler)) -> Self {
         let mut builders = Builders::new(&TableSet::analysis(), budget);
-        fill(&mut builders);
+        fill(builders.sink());
         let names = [
             "sched_switch",
             "sched_waking",

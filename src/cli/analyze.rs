@@ -191,6 +191,6 @@ fn replay(
 ) -> Result<(Counts, Tables), Failure> {
     let progress = Progress::new("replaying", prepared.trace.meta().data_bytes, common);
     let mut builders = Builders::new(wanted, Budget::default());
-    let counts = pipeline::replay(prepared, &mut builders, &|n| progress.tick(n));
+    let counts = pipeline::replay(prepared, builders.sink(), &|n| progress.tick(n));
     Ok((counts, builders.finish()?))
 }

@@ -75,7 +75,7 @@ fn keys_of_all(answer: &DataFrame) -> Vec<(&'static str, String)> {
     let only_keys = answer.width() <= Key::ALL.len();
     let keys = Key::ALL.into_iter().filter_map(|key| {
         let values = answer.column(key.as_str()).ok()?.str().ok()?;
-        let first = values.get(0)?;
+        let first = values.iter().next()??;
         let same = values.iter().all(|value| value == Some(first));
         (same && !only_keys).then(|| (key.as_str(), first.to_owned()))
     });
@@ -395,6 +395,10 @@ a\\u{1b}[31m      7          -    NaN  -
             .unwrap();
         let text = plain(&table(answer, ROOM));
         assert_eq!(text, "host h\ntrace  n\na      1\nb      2\n");
+        assert_eq!(
+            plain(&table(&answer.head(Some(0)), ROOM)),
+            "host  trace  n\n(no rows)\n"
+        );
         let keys = answer.select(["host"]).unwrap();
         assert_eq!(plain(&table(&keys, ROOM)), "host\nh\nh\n");
     }

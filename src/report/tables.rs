@@ -35,7 +35,7 @@ fn known(name: &str) -> Option<Table> {
 }
 
 /// Names in columns, and beside them what they mean, in as many lines as that takes.
-fn laid_out<const N: usize>(
+pub(super) fn laid_out<const N: usize>(
     header: [&str; N],
     last: &str,
     rows: &[([String; N], String)],

@@ -384,7 +384,7 @@ mod tests {
 
     fn build(rows: &[LostRow], budget: Budget) -> Result<Tables, TablesError> {
         let mut builders = Builders::new(&TableSet::all(), budget);
-        rows.iter().for_each(|row| builders.lost(row));
+        rows.iter().for_each(|row| builders.sink().lost(row));
         builders.finish()
     }
 
@@ -541,7 +541,7 @@ mod tests {
             spill_in: Some("/nonexistent".into()),
         };
         let mut builders = Builders::new(&TableSet::all(), nowhere());
-        (0..200_000).for_each(|n| builders.lost(&lost(n, None)));
+        (0..200_000).for_each(|n| builders.sink().lost(&lost(n, None)));
         let error = builders.finish().unwrap_err();
         assert!(matches!(error, TablesError::Folder { .. }), "{error}");
         // One that is met only while the last rows are handed over.

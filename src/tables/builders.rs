@@ -289,7 +289,7 @@ macro_rules! sides {
             }
         }
 
-        impl<K: Keep> Sink for Filler<K> {
+        impl Sink for Filler {
             fn details(&self) -> bool {
                 self.details
             }
@@ -334,44 +334,48 @@ sides! {
     event in events: Events EventRow EventBatch many;
 }
 
-/// Builds tables from the replay's rows. The replay's thread only copies them; a thread of its own, the keeper, makes
-/// columns of them and frames of full batches, and hands these on. The first error ends the building, and is told at
-/// the end.
-pub struct Filler<K> {
+/// Takes the replay's rows. The replay's thread only copies them; a thread of its own, the keeper, makes columns of them
+/// and frames of full batches, and hands these on. The first error ends the building, and is told at the end.
+///
+/// It is one type whatever becomes of the batches, so that the replay is compiled once.
+pub struct Filler {
     details: bool,
     lanes: Lanes,
     full: SyncSender<Chunk>,
-    keeper: JoinHandle<Result<K, TablesError>>,
     /// The keeper met an error: rows are not taken any more.
     failed: bool,
 }
 
-impl<K: Keep> Filler<K> {
-    /// A filler of these tables in batches of so many rows.
-    pub(super) fn start(set: &TableSet, batch_rows: usize, keep: K) -> Self {
+/// The thread that keeps batches.
+pub(super) type Keeper<K> = JoinHandle<Result<K, TablesError>>;
+
+impl Filler {
+    /// A filler of these tables in batches of so many rows, and their keeper.
+    pub(super) fn start<K: Keep>(set: &TableSet, batch_rows: usize, keep: K) -> (Self, Keeper<K>) {
         let (lanes, fillings) = sides(set, batch_rows.max(1), K::IN_ORDER);
         let (full, chunks) = sync_channel(WAITING_CHUNKS);
-        Self {
+        let filler = Self {
             details: set.details(),
             lanes,
             full,
-            keeper: std::thread::spawn(move || keep_all(keep, fillings, &chunks)),
             failed: false,
-        }
+        };
+        let keeper = std::thread::spawn(move || keep_all(keep, fillings, &chunks));
+        (filler, keeper)
     }
 
     /// Ends the building.
     ///
     /// # Errors
     /// The first error met while rows were taken, such as a full disk.
-    pub(super) fn end(mut self) -> Result<K, TablesError> {
+    pub(super) fn end<K>(mut self, keeper: Keeper<K>) -> Result<K, TablesError> {
         let lanes = std::mem::take(&mut self.lanes);
         lanes
             .rest()
             .into_iter()
             .for_each(|rest| self.hand_over(rest));
         drop(self.full);
-        match self.keeper.join() {
+        match keeper.join() {
             Ok(kept) => kept,
             Err(panic) => std::panic::resume_unwind(panic),
         }
@@ -397,13 +401,22 @@ fn keep_all<K: Keep>(
 }
 
 /// Builds tables to be asked: full batches are kept in memory, or go to disk where they must.
-pub type Builders = Filler<Store>;
+pub struct Builders {
+    filler: Filler,
+    keeper: Keeper<Store>,
+}
 
 impl Builders {
     /// Builders for these tables.
     pub fn new(set: &TableSet, budget: Budget) -> Self {
         let rows = budget.batch_rows;
-        Self::start(set, rows, Store::new(set, budget))
+        let (filler, keeper) = Filler::start(set, rows, Store::new(set, budget));
+        Self { filler, keeper }
+    }
+
+    /// What takes the rows.
+    pub fn sink(&mut self) -> &mut Filler {
+        &mut self.filler
     }
 
     /// Hands over the tables.
@@ -411,6 +424,6 @@ impl Builders {
     /// # Errors
     /// The first error met while rows were taken, such as a full disk.
     pub fn finish(self) -> Result<Tables, TablesError> {
-        self.end().map(Store::finish)
+        self.filler.end(self.keeper).map(Store::finish)
     }
 }

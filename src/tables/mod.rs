@@ -12,6 +12,6 @@ mod order;
 pub mod schema;
 
 pub use batches::{Budget, Columns, Tables, TablesError};
-pub use builders::{Builders, TableSet};
+pub use builders::{Builders, Filler, TableSet};
 pub use columns::{ColumnDef, ColumnType, Words};
 pub use schema::Table;

@@ -482,7 +482,7 @@ tables! {
         recorder_counted: Bool = row.recorder_counted, "Whether the recorder's own threads were judged as any other task (`--include-recorder`).";
     }
 
-    /// One row for each recorded event, as the trace has it. Not exported unless asked for.
+    /// One row for each recorded event, as the trace has it, in the window or not. Not exported unless asked for.
     Events = "events", EventBatch(row: EventRow) by row.ts_ns, "ts_ns" {
         ts_ns: Stamp = row.ts_ns, "When it was recorded.";
         cpu: Cpu = cpu(row.cpu), "The CPU that recorded it.";

@@ -47,11 +47,10 @@ fn fed(args: &[&str], input: &str) -> Output {
 fn questions_have_names_and_are_shown() {
     let list = good(["query", "--list"]);
     assert_narrow(&list);
+    let words = list.split_whitespace().collect::<Vec<_>>().join(" ");
     for question in ALL {
-        assert!(
-            list.contains(question.name) && list.contains(question.title()),
-            "{list}"
-        );
+        assert!(list.contains(question.name), "{list}");
+        assert!(words.contains(question.title()), "{words}");
         assert_eq!(good(["query", "--show", question.name]), question.sql);
     }
     assert!(ALL.len() >= 16);
@@ -72,7 +71,7 @@ fn every_question_is_answered_of_a_trace_and_of_its_dataset() {
     }
 }
 
-const SQL: &str = "SELECT name, pid, run_ns, run_ns / 1e6 AS run_ms, recorder, former_names \
+const SQL: &str = "SELECT name, pid, run_ns, run_ns / 1000000.0 AS run_ms, recorder, former_names \
                    FROM tasks ORDER BY run_ns DESC, task LIMIT 3";
 
 #[test]
@@ -149,7 +148,7 @@ fn what_cannot_be_asked_is_said() {
         ),
         (1, "SELECT nothing FROM waits", &["nothing", "verdict_seen"]),
         (1, "SELECT 1; SELECT 2", &["there are 2", "ttwu sql"]),
-        (1, "-- nothing \n;", &["no SQL is there"]),
+        (1, "/* nothing */ \n;", &["no SQL is there"]),
         (1, "SELEC 1 FROM waits", &["SELEC"]),
         (1, "SELECT 'a", &["Unterminated"]),
         (

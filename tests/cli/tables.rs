@@ -226,9 +226,14 @@ const SUMS: &[Sum] = &[
         "SELECT COUNT(probe_inside) AS n FROM flips WHERE in_window",
     ),
     sum(
-        "/ipis/tlb/by_reason",
+        "/ipis/tlb/flushes",
         Table::Flushes,
-        "SELECT reason AS k, COUNT(*) AS n FROM flushes WHERE in_window GROUP BY reason",
+        "SELECT COUNT(*) AS n FROM flushes WHERE in_window",
+    ),
+    sum(
+        "/ipis/tlb/by_reason/remote_send",
+        Table::Flushes,
+        "SELECT COUNT(*) AS n FROM flushes WHERE in_window AND reason = 'remote_send'",
     ),
     sum(
         "/ipis/tlb/targets",

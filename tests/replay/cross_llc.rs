@@ -28,7 +28,7 @@ pub fn analysed_by(path: &Path, topology: Option<&Path>, top: usize, work: Optio
     };
     let prepared = prepare(path, &options, &|_| ()).unwrap_or_else(|e| panic!("{e}"));
     let mut builders = Builders::new(&TableSet::analysis(), Budget::default());
-    let counts = replay(&prepared, &mut builders, &|_| ());
+    let counts = replay(&prepared, builders.sink(), &|_| ());
     let tables = builders.finish().expect("tables");
     let selection = Selection {
         top,

@@ -50,15 +50,19 @@ fn facts(played: &Played, (start_ns, end_ns): (i64, i64), last_task: Option<u32>
 }
 
 fn tables(rows: &Rows, budget: Budget) -> Tables {
-    let mut sink = Builders::new(&TableSet::analysis(), budget);
-    rows.wakeups.iter().for_each(|row| sink.wakeup(row));
-    rows.waits.iter().for_each(|row| sink.wait(row));
-    rows.slices.iter().for_each(|row| sink.slice(row));
-    rows.ipis.iter().for_each(|row| sink.ipi(row));
-    rows.lost.iter().for_each(|row| sink.lost(row));
-    rows.tasks.iter().for_each(|row| sink.task(row));
-    rows.cpus.iter().for_each(|row| sink.cpu(row));
-    sink.finish().unwrap()
+    let mut builders = Builders::new(&TableSet::analysis(), budget);
+    rows.wakeups
+        .iter()
+        .for_each(|row| builders.sink().wakeup(row));
+    rows.waits.iter().for_each(|row| builders.sink().wait(row));
+    rows.slices
+        .iter()
+        .for_each(|row| builders.sink().slice(row));
+    rows.ipis.iter().for_each(|row| builders.sink().ipi(row));
+    rows.lost.iter().for_each(|row| builders.sink().lost(row));
+    rows.tasks.iter().for_each(|row| builders.sink().task(row));
+    rows.cpus.iter().for_each(|row| builders.sink().cpu(row));
+    builders.finish().unwrap()
 }
 
 fn types() -> Vec<EventType> {

@@ -18,7 +18,7 @@ use ttwu_parsers::watch::Watch;
 fn answer(path: &Path, options: &RunOptions) -> Answer {
     let prepared = pipeline::prepare(path, options, &|_| ()).unwrap_or_else(|e| panic!("{e}"));
     let mut builders = Builders::new(&TableSet::analysis(), Budget::default());
-    let counts = pipeline::replay(&prepared, &mut builders, &|_| ());
+    let counts = pipeline::replay(&prepared, builders.sink(), &|_| ());
     let tables = builders.finish().expect("tables");
     let selection = Selection {
         top: 1000,

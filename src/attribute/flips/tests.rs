@@ -185,7 +185,7 @@ fn recorded(folder: &str) -> Flips {
     };
     let prepared = pipeline::prepare(&folder.join("trace.dat"), &options, &|_| ()).unwrap();
     let mut builders = Builders::new(&TableSet::analysis(), Budget::default());
-    let counts = pipeline::replay(&prepared, &mut builders, &|_| ());
+    let counts = pipeline::replay(&prepared, builders.sink(), &|_| ());
     let tables = builders.finish().unwrap();
     let answer = crate::attribute::answer(&prepared, &counts, &tables, &Selection::default());
     value(&answer.unwrap().flips.decisions)

@@ -324,7 +324,7 @@ fn a_wait_that_was_not_seen_is_unknown() {
         Known::Value(wait) => panic!("{wait:?}"),
     };
     assert!(why(&rig(&[], &unseen, &[])).contains("not every acknowledgement"));
-    let fill = |sink: &mut crate::tables::Builders| unseen.iter().for_each(|row| sink.flush(row));
+    let fill = |sink: &mut crate::tables::Filler| unseen.iter().for_each(|row| sink.flush(row));
     let plain = Rig::new(fill).recording(FLUSHES).recording(&SENDS[..1]);
     assert!(why(&plain).contains("csd_function_exit"));
     let asked_nobody = rig(&[], &[flush(remote, 1, 0, None)], &[]);

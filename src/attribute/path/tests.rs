@@ -177,7 +177,7 @@ fn segments_change_nothing() {
             ..Budget::default()
         };
         let mut builders = Builders::new(&TableSet::analysis(), budget);
-        let counts = replay(&prepared, &mut builders, &|_| ());
+        let counts = replay(&prepared, builders.sink(), &|_| ());
         let tables: Tables = builders.finish().unwrap();
         let facts = Facts::new(&prepared, &counts);
         let scope = Scope::new(facts, &tables, &Selection::default()).unwrap();

@@ -7,7 +7,7 @@ use super::super::work::{Done, Span};
 use super::processes;
 use crate::replay::rows::{Sink, SliceRow, TaskId, TaskRow, WakeupRow};
 use crate::replay::units::Work;
-use crate::tables::{Budget, Builders};
+use crate::tables::{Budget, Filler};
 
 fn slice(task: u32, cpu: u32, start_ns: i64, end_ns: i64) -> SliceRow {
     SliceRow {
@@ -30,7 +30,7 @@ fn thread(id: u32, pid: i32, tgid: Option<i32>, run_ns: i64) -> TaskRow {
 /// The window is 100 to 900; CPUs 0 and 1 are one LLC, 2 and 3 the other. Process 10 has three threads: one moves from
 /// the first LLC to the second at 500, one is in the second throughout, one only waits to be woken. Process 20 ends
 /// before 100 but for 50 ns.
-fn fill(sink: &mut Builders) {
+fn fill(sink: &mut Filler) {
     let slices = [
         slice(3, 1, 50, 150),
         slice(1, 0, 0, 500),
@@ -172,7 +172,7 @@ fn without_a_topology_run_times_remain() {
 /// Where processes are known a task of which none is known is told of; where none is, that is said otherwise.
 #[test]
 fn tasks_of_no_known_process_are_counted() {
-    let caveats = |fill: fn(&mut Builders)| {
+    let caveats = |fill: fn(&mut Filler)| {
         let rig = Rig::new(fill);
         let told = rig.answer(&Selection::default()).caveats;
         let told: Vec<String> = told

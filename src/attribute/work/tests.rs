@@ -11,7 +11,7 @@ use crate::replay::rows::{IpiRow, LostRow, Sink, SliceRow, TaskId, TaskRow, Unit
 use crate::replay::survey::CpuSurvey;
 use crate::replay::units::Work;
 use crate::replay::words::{IpiKind, IpiRoad, Mark, Waker};
-use crate::tables::Builders;
+use crate::tables::Filler;
 use ttwu_parsers::event::Comm;
 use ttwu_parsers::print_fmt::PrevState;
 use ttwu_parsers::watch::Watch;
@@ -58,7 +58,7 @@ fn slice(
     }
 }
 
-fn tasks(sink: &mut Builders) {
+fn tasks(sink: &mut Filler) {
     let names = ["db", "web", "cat", "dog", "log", "kworker/0:1", "idle"];
     for (id, name) in (0..).zip(names) {
         sink.task(&task(id, 10 + id as i32, name));
@@ -70,7 +70,7 @@ fn tasks(sink: &mut Builders) {
     ));
 }
 
-fn rig(work: Option<Work>, fill: impl FnOnce(&mut Builders)) -> Rig {
+fn rig(work: Option<Work>, fill: impl FnOnce(&mut Filler)) -> Rig {
     let mut rig = Rig::new(|sink| {
         tasks(sink);
         fill(sink);
@@ -195,7 +195,7 @@ fn marks_that_bound_no_unit_are_unknown() {
 
 /// Task 1: woken at 200, runs from 210 to 230 and from 240 to 250, blocks; woken at 300, runs to 340; woken at 850, runs
 /// to 950, beyond the window. Woken at 400 it was not seen to block. Task 2: one cycle, 120 to 140.
-fn cycles(sink: &mut Builders) {
+fn cycles(sink: &mut Filler) {
     let cycle = |waking_ns: i64, wakee: u32, run_ns: Option<i64>| WakeupRow {
         switch_in_ns: run_ns.map(|_| waking_ns + 10),
         wakee_run_ns: run_ns,
@@ -290,7 +290,7 @@ fn units_spread_over_threads_where_nearly_all_are_theirs() {
 
 /// db and web wake each other 5 times, cat and dog 4 times. All wake a logger, which wakes no one, twice each in db's
 /// and cat's cases; a kernel thread more often than anybody; and an interrupt wakes dog over web's back.
-fn two_components(sink: &mut Builders) {
+fn two_components(sink: &mut Filler) {
     let ts = |n: i64| 100 + 10 * n;
     for n in 0..5 {
         sink.wakeup(&woken(ts(n), n as u32 % 2, (n as u32 + 1) % 2));

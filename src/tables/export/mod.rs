@@ -22,7 +22,7 @@ use self::parquet::ParquetFile;
 use self::plain::PlainFile;
 pub use self::staging::Staging;
 use super::batches::TablesError;
-use super::builders::{Filler, Keep, TableSet};
+use super::builders::{Filler, Keep, Keeper, TableSet};
 use super::schema::{Filled, Table};
 
 /// The version of the tables' columns: it grows with every change that a query could notice.
@@ -87,14 +87,23 @@ pub struct Written {
     pub bytes: u64,
 }
 
-/// Writes tables; rows are taken as a [`Sink`](crate::replay::rows::Sink) does.
-pub type Exporter = Filler<ToFiles>;
+/// Writes tables.
+pub struct Exporter {
+    filler: Filler,
+    keeper: Keeper<ToFiles>,
+}
 
 impl Exporter {
     /// An exporter into a folder, in which each table gets one of its own.
     pub fn new(tables: &[Table], folder: &Path, files: &FileKind, names: Names) -> Self {
         let to = ToFiles::new(tables, folder, files, names);
-        Self::start(&TableSet::full(tables), ROW_GROUP, to)
+        let (filler, keeper) = Filler::start(&TableSet::full(tables), ROW_GROUP, to);
+        Self { filler, keeper }
+    }
+
+    /// What takes the rows.
+    pub fn sink(&mut self) -> &mut Filler {
+        &mut self.filler
     }
 
     /// Writes what is left.
@@ -102,7 +111,7 @@ impl Exporter {
     /// # Errors
     /// The first error met since the beginning, such as a full disk.
     pub fn written(self) -> Result<Vec<Written>, TablesError> {
-        self.end()?.finish()
+        self.filler.end(self.keeper)?.finish()
     }
 }
 

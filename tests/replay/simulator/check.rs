@@ -56,7 +56,7 @@ impl Written {
     pub fn report(&self, options: &RunOptions) -> Value {
         let prepared = prepare(&self.0, options, &|_| ()).unwrap_or_else(|e| panic!("{e}"));
         let mut builders = Builders::new(&TableSet::analysis(), Budget::default());
-        let counts = replay(&prepared, &mut builders, &|_| ());
+        let counts = replay(&prepared, builders.sink(), &|_| ());
         let tables = builders.finish().expect("tables");
         let selection = Selection {
             top: usize::MAX,

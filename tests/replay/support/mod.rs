@@ -147,7 +147,7 @@ pub fn report(path: &Path, options: &RunOptions) -> serde_json::Value {
 /// The JSON report of a prepared trace.
 pub fn answer_of(prepared: &Prepared, selection: &Selection) -> serde_json::Value {
     let mut builders = Builders::new(&TableSet::analysis(), Budget::default());
-    let counts = replay(prepared, &mut builders, &|_| ());
+    let counts = replay(prepared, builders.sink(), &|_| ());
     let tables = builders.finish().unwrap();
     let answer = answer(prepared, &counts, &tables, selection).unwrap();
     serde_json::to_value(&answer).unwrap()
