@@ -63,3 +63,29 @@ fn the_sample_is_what_the_program_prints() {
     );
     assert_eq!(sample, printed.trim_end());
 }
+
+/// So are the samples of questions.
+#[test]
+fn questions_are_answered_as_the_readme_shows() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut shown = 0;
+    for block in blocks() {
+        let Some(command) = block
+            .first()
+            .and_then(|line| line.strip_prefix("$ ttwu query "))
+        else {
+            continue;
+        };
+        let args = command
+            .split_whitespace()
+            .map(|arg| match arg.starts_with("fixtures/") {
+                true => root.join(arg).display().to_string(),
+                false => arg.to_owned(),
+            });
+        let printed = good(["query".to_owned()].into_iter().chain(args));
+        // A blank line within an answer ends no block.
+        assert_eq!(block[1..].join("\n"), printed.trim_end());
+        shown += 1;
+    }
+    assert!(shown > 0);
+}
