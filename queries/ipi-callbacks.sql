@@ -14,4 +14,4 @@ SELECT host, trace, kind, callback, callsite,
   CAST(COALESCE(SUM(CASE WHEN NOT on_idle THEN handler_ns END), 0) AS BIGINT) AS stolen_ns
 FROM calls
 GROUP BY host, trace, kind, callback, callsite
-ORDER BY host, trace, interrupts DESC, queued DESC, kind, callback NULLS LAST, callsite NULLS LAST
+ORDER BY host, trace, interrupts DESC, queued DESC, kind NULLS LAST, callback NULLS LAST, callsite NULLS LAST

@@ -30,4 +30,4 @@ SELECT host, trace, from_cpu, to_cpu, distance,
   CAST(COALESCE(SUM(handler_ns), 0) AS BIGINT) AS handler_ns
 FROM ranked
 GROUP BY host, trace, from_cpu, to_cpu, distance
-ORDER BY host, trace, from_cpu NULLS LAST, to_cpu NULLS LAST, distance
+ORDER BY host, trace, from_cpu NULLS LAST, to_cpu NULLS LAST, distance NULLS LAST

@@ -54,4 +54,4 @@ SELECT host, trace, at_s,
   CAST(SUM(waiting * lasted_ns) AS BIGINT) AS wait_ns
 FROM placed
 GROUP BY host, trace, at_s
-ORDER BY host, trace, at_s
+ORDER BY host, trace, at_s NULLS LAST

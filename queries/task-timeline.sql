@@ -33,4 +33,5 @@ SELECT m.host AS host, m.trace AS trace, m.name AS name, m.pid AS pid, m.start_n
   m.end_ns - m.start_ns AS lasted_ns, m.state AS state, m.cpu AS cpu, m.why AS why, b.name AS woken_by, b.pid AS woken_by_pid
 FROM moments m
 LEFT JOIN tasks b ON b.host = m.host AND b.trace = m.trace AND b.task = m.by_task
-ORDER BY host, trace, start_ns, state, end_ns NULLS LAST, cpu NULLS LAST, why NULLS LAST
+ORDER BY host, trace, start_ns NULLS LAST, state, end_ns NULLS LAST, cpu NULLS LAST, why NULLS LAST,
+  woken_by NULLS LAST, woken_by_pid NULLS LAST

@@ -24,4 +24,4 @@ SELECT host, trace, distance, path,
   MIN(CASE WHEN nth_idle * 2 >= idles THEN idle_before_ns END) AS idle_before_p50_ns
 FROM ranked
 GROUP BY host, trace, distance, path
-ORDER BY host, trace, latency_total_ns DESC, distance, path
+ORDER BY host, trace, latency_total_ns DESC, distance NULLS LAST, path NULLS LAST

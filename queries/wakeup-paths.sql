@@ -28,4 +28,4 @@ SELECT host, trace, path,
   CAST(COALESCE(SUM(waker_cost_ns), 0) AS BIGINT) AS cost_total_ns
 FROM ranked
 GROUP BY host, trace, path
-ORDER BY host, trace, path
+ORDER BY host, trace, path NULLS LAST

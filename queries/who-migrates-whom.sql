@@ -29,4 +29,4 @@ FROM sums s
 JOIN tasks m ON m.host = s.host AND m.trace = s.trace AND m.task = s.moved_task
 LEFT JOIN tasks p ON p.host = s.host AND p.trace = s.trace AND p.task = s.puller_task
 WHERE s.moves > 0
-ORDER BY moves DESC, lost_any_ns DESC, host, trace, moved_task, cause, puller_task NULLS LAST
+ORDER BY moves DESC, lost_any_ns DESC, host, trace, moved_task, cause NULLS LAST, puller_task NULLS LAST
