@@ -1,6 +1,6 @@
 -- Which kernel functions did CPUs call on each other, and from where?
--- callback: the function called, callsite: the one that sent it; null where the event has none. interrupts: sent for it;
--- queued: put on another CPU's list. handler_ns is the time in its handlers, stolen_ns the part taken from tasks.
+-- callback: the function called, callsite: the one that sent it; null where the event has none. interrupts: sent for
+-- it; queued: put on another CPU's list. handler_ns is the time in its handlers, stolen_ns the part taken from tasks.
 WITH calls AS (
   SELECT host, trace, kind, callback, callsite, road, on_idle,
     CASE WHEN fate = 'handled' THEN handler_ns END AS handler_ns

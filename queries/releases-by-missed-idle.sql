@@ -1,7 +1,7 @@
 -- Under which kernel is most lost because idle CPUs are missed?
--- Across traces. missed: the chosen CPU was busy although an eligible one of its LLC was idle throughout (verdicts prev,
--- other, stacked-prev, stacked-pull); stacked ones are the last two. Counts are of waits that start in the window; lost
--- is idle CPU time matched to them, and its share is of the CPU time of all the traces.
+-- Across traces. missed: the chosen CPU was busy although an eligible one of its LLC was idle throughout (verdicts
+-- prev, other, stacked-prev, stacked-pull); stacked ones are the last two. Counts are of waits that start in the
+-- window; lost is idle CPU time matched to them, and its share is of the CPU time of all the traces.
 WITH judged AS (
   SELECT host, trace, wait_ns, lost_seen_ns, lost_any_ns, in_window, verdict_any,
     verdict_seen IN ('prev', 'other', 'stacked-prev', 'stacked-pull') AS missed_seen,
@@ -13,7 +13,8 @@ missed AS (
     CAST(COUNT(CASE WHEN in_window THEN 1 END) AS BIGINT) AS waits,
     CAST(COUNT(CASE WHEN in_window AND missed_seen THEN 1 END) AS BIGINT) AS missed_seen,
     CAST(COUNT(CASE WHEN in_window AND missed_any THEN 1 END) AS BIGINT) AS missed_any,
-    CAST(COUNT(CASE WHEN in_window AND verdict_any IN ('stacked-prev', 'stacked-pull') THEN 1 END) AS BIGINT) AS stacked_any,
+    CAST(COUNT(CASE WHEN in_window AND verdict_any IN ('stacked-prev', 'stacked-pull') THEN 1 END) AS BIGINT)
+      AS stacked_any,
     CAST(COALESCE(SUM(CASE WHEN missed_any THEN wait_ns END), 0) AS BIGINT) AS wait_any_ns,
     CAST(COALESCE(SUM(CASE WHEN missed_seen THEN lost_seen_ns END), 0) AS BIGINT) AS lost_seen_ns,
     CAST(COALESCE(SUM(CASE WHEN missed_any THEN lost_any_ns END), 0) AS BIGINT) AS lost_any_ns
@@ -44,7 +45,8 @@ sums AS (
   FROM traced
   GROUP BY kernel_release
 )
-SELECT kernel_release, hosts, traces, cpu_time_ns, waits, missed_seen, missed_any, stacked_any, wait_any_ns, lost_seen_ns, lost_any_ns,
+SELECT kernel_release, hosts, traces, cpu_time_ns, waits, missed_seen, missed_any, stacked_any, wait_any_ns,
+  lost_seen_ns, lost_any_ns,
   CASE WHEN cpu_time_ns > 0 THEN CAST(lost_seen_ns AS DOUBLE) / CAST(cpu_time_ns AS DOUBLE) END AS lost_seen_share,
   CASE WHEN cpu_time_ns > 0 THEN CAST(lost_any_ns AS DOUBLE) / CAST(cpu_time_ns AS DOUBLE) END AS lost_any_share
 FROM sums

@@ -1,7 +1,7 @@
 -- Who moves whom from one LLC to another?
 -- puller: the waker, or the task on whose CPU a balancer ran; null where an interrupt or the idle task moved it.
--- left_idle_*: moves that left an LLC in which an eligible CPU was idle. run_ns is how long the moved task then ran, and
--- lost_*_ns what its waits lost meanwhile, until it blocked or was moved again.
+-- left_idle_*: moves that left an LLC in which an eligible CPU was idle. run_ns is how long the moved task then ran,
+-- and lost_*_ns what its waits lost meanwhile, until it blocked or was moved again.
 WITH moves AS (
   SELECT host, trace, task AS moved_task, cause,
     CASE WHEN context = 'task' THEN by_task END AS puller_task,
