@@ -1,6 +1,6 @@
 -- What pulled bouncing tasks to another LLC, and what pulled them back?
--- A bounce: a task changes its LLC, and its next change of LLC, at most 10 ms later, takes that back. away: from the way
--- out to the way back.
+-- A bounce: a task changes its LLC, and its next change of LLC, at most 10 ms later, takes that back. away: from the
+-- way out to the way back.
 WITH placed AS (
   SELECT m.host, m.trace, m.task, m.ts_ns, m.cause, f.llc AS from_llc, t.llc AS to_llc, m.from_cpu, m.to_cpu,
     COALESCE(m.idle_left_seen, 0) AS idle_left_seen, COALESCE(m.idle_left_any, 0) AS idle_left_any,

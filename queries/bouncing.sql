@@ -1,7 +1,7 @@
 -- Which tasks bounced from one LLC to another and back?
--- A bounce: a task changes its LLC, and its next change of LLC, at most 10 ms later, takes that back. left_idle_*: the LLC
--- that it left first had an eligible idle CPU. Lost times are of its waits after both moves, until it blocked or was
--- moved again. later: ways back that came later, which are no bounces.
+-- A bounce: a task changes its LLC, and its next change of LLC, at most 10 ms later, takes that back. left_idle_*:
+-- the LLC that it left first had an eligible idle CPU. Lost times are of its waits after both moves, until it blocked
+-- or was moved again. later: ways back that came later, which are no bounces.
 WITH placed AS (
   SELECT m.host, m.trace, m.task, m.ts_ns, f.llc AS from_llc, t.llc AS to_llc, m.from_cpu, m.to_cpu,
     COALESCE(m.idle_left_seen, 0) AS idle_left_seen, COALESCE(m.idle_left_any, 0) AS idle_left_any,
@@ -12,7 +12,8 @@ WITH placed AS (
   LEFT JOIN cpus t ON t.host = m.host AND t.trace = m.trace AND t.cpu = m.to_cpu
 ),
 changes AS (
-  SELECT host, trace, task, ts_ns, from_llc, to_llc, idle_left_seen, idle_left_any, lost_seen_ns, lost_any_ns, in_window,
+  SELECT host, trace, task, ts_ns, from_llc, to_llc, idle_left_seen, idle_left_any, lost_seen_ns, lost_any_ns,
+    in_window,
     CAST(ROW_NUMBER() OVER (PARTITION BY host, trace, task ORDER BY ts_ns, from_cpu, to_cpu,
       idle_left_seen, idle_left_any, lost_seen_ns, lost_any_ns, in_window) AS BIGINT) AS nth
   FROM placed

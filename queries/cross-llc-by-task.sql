@@ -1,6 +1,7 @@
 -- Which tasks are woken across LLCs, and how do they fare then?
--- cross: waker's and chosen CPU have different LLCs; only wakeups of which that is known. Latency is waking to switch-in,
--- the run is the wakee's until it blocked. A difference need not be due to the crossing: see the report's cross_llc.
+-- cross: waker's and chosen CPU have different LLCs; only wakeups of which that is known. Latency is waking to
+-- switch-in, the run is the wakee's until it blocked. A difference need not be due to the crossing: see the report's
+-- cross_llc.
 WITH flagged AS (
   SELECT host, trace, wakee, cross_llc, latency_ns, wakee_run_ns, latency_ns IS NULL AS no_latency
   FROM wakeups
@@ -8,7 +9,8 @@ WITH flagged AS (
 ),
 ranked AS (
   SELECT host, trace, wakee, cross_llc, latency_ns, wakee_run_ns,
-    CAST(ROW_NUMBER() OVER (PARTITION BY host, trace, wakee, cross_llc, no_latency ORDER BY latency_ns) AS BIGINT) AS nth,
+    CAST(ROW_NUMBER() OVER (PARTITION BY host, trace, wakee, cross_llc, no_latency ORDER BY latency_ns) AS BIGINT)
+      AS nth,
     CAST(COUNT(latency_ns) OVER (PARTITION BY host, trace, wakee, cross_llc) AS BIGINT) AS n
   FROM flagged
 ),

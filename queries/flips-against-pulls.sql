@@ -1,8 +1,8 @@
 -- Do tasks that flip more pull fewer wakees into their LLC?
--- By waker (null: an idle task was current). flips: it woke another task than the time before; flips_most: the highest its
--- counter can have been, null where nothing bounds it. pulled: the wakee's previous CPU was in another LLC, its chosen
--- one is in the waker's; each such wakeup proves that wake_wide said no, so pulled_wide should be 0. Decisions are those
--- of the recorded kernel. Only wakeups that it certainly counted.
+-- By waker (null: an idle task was current). flips: it woke another task than the time before; flips_most: the
+-- highest its counter can have been, null where nothing bounds it. pulled: the wakee's previous CPU was in another
+-- LLC, its chosen one is in the waker's; each such wakeup proves that wake_wide said no, so pulled_wide should be 0.
+-- Decisions are those of the recorded kernel. Only wakeups that it certainly counted.
 WITH sums AS (
   SELECT host, trace, waker AS task,
     CAST(COALESCE(SUM(wakeups), 0) AS BIGINT) AS wakeups,
@@ -15,7 +15,8 @@ WITH sums AS (
     CAST(COALESCE(SUM(CASE WHEN pulled THEN wakeups END), 0) AS BIGINT) AS pulled,
     CAST(COALESCE(SUM(CASE WHEN pulled AND kernel = 'wide' THEN wakeups END), 0) AS BIGINT) AS pulled_wide,
     CAST(COALESCE(SUM(CASE WHEN pulled AND kernel = 'affine' THEN wakeups END), 0) AS BIGINT) AS pulled_affine,
-    CAST(COALESCE(SUM(CASE WHEN pulled AND kernel IN ('undecided', 'warming-up') THEN wakeups END), 0) AS BIGINT) AS pulled_undecided
+    CAST(COALESCE(SUM(CASE WHEN pulled AND kernel IN ('undecided', 'warming-up') THEN wakeups END), 0) AS BIGINT)
+      AS pulled_undecided
   FROM flips
   WHERE in_window AND sure
   GROUP BY host, trace, waker

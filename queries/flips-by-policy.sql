@@ -1,7 +1,8 @@
 -- What does each wake_wide policy decide, and what else than the kernel?
--- wide: the wakee stays near its previous CPU; affine: the waker's may be chosen too; undecided and warming_up: the trace
--- leaves both open; not_asked: the rule has no say. changed: decided, and otherwise than the recorded kernel decides.
--- halved and doubled: the kernel's policy with half and twice the CPUs in an LLC. Only what the kernel surely counted.
+-- wide: the wakee stays near its previous CPU; affine: the waker's may be chosen too; undecided and warming_up: the
+-- trace leaves both open; not_asked: the rule has no say. changed: decided, and otherwise than the recorded kernel
+-- decides. halved and doubled: the kernel's policy with half and twice the CPUs in an LLC. Only what the kernel
+-- surely counted.
 WITH kinds AS (
   SELECT host, trace, zero_old, zero_new, halve_old, halve_new, loop_old, loop_new, kernel, halved, doubled,
     CAST(COALESCE(SUM(wakeups), 0) AS BIGINT) AS wakeups

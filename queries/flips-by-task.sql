@@ -1,8 +1,8 @@
 -- What would each wake_wide policy decide of each task's wakeups?
--- policy: a way to let wakee_flips decay and a rule over them; kernel is what the recorded kernel does. wide: the wakee
--- stays near its previous CPU; affine: the waker's may be chosen too; open: the trace leaves it undecided, or does so
--- still. as_waker: of wakeups that the task made, as_wakee: of those it received. flips are those the task made itself.
--- Only wakeups that the kernel certainly counted. Left out: the recorder's threads.
+-- policy: a way to let wakee_flips decay and a rule over them; kernel is what the recorded kernel does. wide: the
+-- wakee stays near its previous CPU; affine: the waker's may be chosen too; open: the trace leaves it undecided, or
+-- does so still. as_waker: of wakeups that the task made, as_wakee: of those it received. flips are those the task
+-- made itself. Only wakeups that the kernel certainly counted. Left out: the recorder's threads.
 WITH counted AS (
   SELECT host, trace, waker AS task, 'waker' AS role, flipped, wakeups,
     zero_old, zero_new, halve_old, halve_new, loop_old, loop_new, kernel
@@ -40,11 +40,15 @@ sums AS (
   SELECT host, trace, task, policy,
     CAST(SUM(flips) AS BIGINT) AS flips,
     CAST(COALESCE(SUM(CASE WHEN role = 'waker' AND decision = 'wide' THEN wakeups END), 0) AS BIGINT) AS as_waker_wide,
-    CAST(COALESCE(SUM(CASE WHEN role = 'waker' AND decision = 'affine' THEN wakeups END), 0) AS BIGINT) AS as_waker_affine,
-    CAST(COALESCE(SUM(CASE WHEN role = 'waker' AND decision IN ('undecided', 'warming-up') THEN wakeups END), 0) AS BIGINT) AS as_waker_open,
+    CAST(COALESCE(SUM(CASE WHEN role = 'waker' AND decision = 'affine' THEN wakeups END), 0) AS BIGINT)
+      AS as_waker_affine,
+    CAST(COALESCE(SUM(CASE WHEN role = 'waker' AND decision IN ('undecided', 'warming-up')
+      THEN wakeups END), 0) AS BIGINT) AS as_waker_open,
     CAST(COALESCE(SUM(CASE WHEN role = 'wakee' AND decision = 'wide' THEN wakeups END), 0) AS BIGINT) AS as_wakee_wide,
-    CAST(COALESCE(SUM(CASE WHEN role = 'wakee' AND decision = 'affine' THEN wakeups END), 0) AS BIGINT) AS as_wakee_affine,
-    CAST(COALESCE(SUM(CASE WHEN role = 'wakee' AND decision IN ('undecided', 'warming-up') THEN wakeups END), 0) AS BIGINT) AS as_wakee_open
+    CAST(COALESCE(SUM(CASE WHEN role = 'wakee' AND decision = 'affine' THEN wakeups END), 0) AS BIGINT)
+      AS as_wakee_affine,
+    CAST(COALESCE(SUM(CASE WHEN role = 'wakee' AND decision IN ('undecided', 'warming-up')
+      THEN wakeups END), 0) AS BIGINT) AS as_wakee_open
   FROM decided
   GROUP BY host, trace, task, policy
 )

@@ -1,7 +1,7 @@
 -- How large are TLB flushes, and how many CPUs do they ask?
--- counted: `flushed`, what was flushed as mappings changed, locally or on other CPUs too; `asked_for`, the range asked for
--- where a probe recorded it. Ranges above the kernel's ceiling (33 pages, if nobody changed it) become full flushes, so
--- only asked_for shows their size. Pages are of 4 KiB if others were asked.
+-- counted: `flushed`, what was flushed as mappings changed, locally or on other CPUs too; `asked_for`, the range
+-- asked for where a probe recorded it. Ranges above the kernel's ceiling (33 pages, if nobody changed it) become full
+-- flushes, so only asked_for shows their size. Pages are of 4 KiB if others were asked.
 WITH sized AS (
   SELECT host, trace, 'flushed' AS counted, pages AS size, targets, interrupts, wait_ns,
     CASE WHEN reason = 'remote_send' THEN 1 ELSE 0 END AS remote
@@ -15,7 +15,8 @@ WITH sized AS (
 ),
 bucketed AS (
   SELECT host, trace, counted, remote, targets, interrupts, wait_ns,
-    CASE WHEN size = -1 THEN 'full' WHEN size = 0 THEN 'empty' WHEN size IS NULL THEN 'unknown' ELSE 'pages' END AS extent,
+    CASE WHEN size = -1 THEN 'full' WHEN size = 0 THEN 'empty' WHEN size IS NULL THEN 'unknown' ELSE 'pages' END
+      AS extent,
     CASE
       WHEN size < 1 THEN NULL
       WHEN size < 2 THEN 1

@@ -14,7 +14,8 @@ missed AS (
     CAST(COUNT(CASE WHEN in_window THEN 1 END) AS BIGINT) AS waits,
     CAST(COUNT(CASE WHEN in_window AND missed_seen THEN 1 END) AS BIGINT) AS missed_seen,
     CAST(COUNT(CASE WHEN in_window AND missed_any THEN 1 END) AS BIGINT) AS missed_any,
-    CAST(COUNT(CASE WHEN in_window AND verdict_any IN ('stacked-prev', 'stacked-pull') THEN 1 END) AS BIGINT) AS stacked_any,
+    CAST(COUNT(CASE WHEN in_window AND verdict_any IN ('stacked-prev', 'stacked-pull') THEN 1 END) AS BIGINT)
+      AS stacked_any,
     CAST(COALESCE(SUM(CASE WHEN missed_any THEN wait_ns END), 0) AS BIGINT) AS wait_any_ns,
     CAST(COALESCE(SUM(CASE WHEN missed_seen THEN lost_seen_ns END), 0) AS BIGINT) AS lost_seen_ns,
     CAST(COALESCE(SUM(CASE WHEN missed_any THEN lost_any_ns END), 0) AS BIGINT) AS lost_any_ns
@@ -47,7 +48,8 @@ sums AS (
   FROM traced
   GROUP BY host
 )
-SELECT host, releases, traces, without_topology, cpu_time_ns, waits, missed_seen, missed_any, stacked_any, wait_any_ns, lost_seen_ns, lost_any_ns,
+SELECT host, releases, traces, without_topology, cpu_time_ns, waits, missed_seen, missed_any, stacked_any, wait_any_ns,
+  lost_seen_ns, lost_any_ns,
   CASE WHEN cpu_time_ns > 0 THEN CAST(lost_seen_ns AS DOUBLE) / CAST(cpu_time_ns AS DOUBLE) END AS lost_seen_share,
   CASE WHEN cpu_time_ns > 0 THEN CAST(lost_any_ns AS DOUBLE) / CAST(cpu_time_ns AS DOUBLE) END AS lost_any_share
 FROM sums

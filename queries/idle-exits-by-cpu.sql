@@ -1,6 +1,6 @@
 -- How often was each CPU idle, for how long, and how fast was it back?
--- intervals: how often it ran nothing, as far as that began in the window. woken: wakeups that chose it while it was idle,
--- with their latency from waking to switch-in.
+-- intervals: how often it ran nothing, as far as that began in the window. woken: wakeups that chose it while it was
+-- idle, with their latency from waking to switch-in.
 WITH intervals AS (
   SELECT i.host, i.trace, i.cpu,
     CAST(COUNT(*) AS BIGINT) AS intervals,

@@ -1,6 +1,6 @@
 -- Does it take longer to wake a CPU that has been idle for longer?
--- Wakeups whose chosen CPU was idle, by how long it had run nothing: from idle_from_ns to less than idle_to_ns (null: no
--- limit). Latency is waking to switch-in.
+-- Wakeups whose chosen CPU was idle, by how long it had run nothing: from idle_from_ns to less than idle_to_ns (null:
+-- no limit). Latency is waking to switch-in.
 WITH bucketed AS (
   SELECT host, trace, latency_ns, latency_ns IS NULL AS no_latency,
     CAST(CASE

@@ -1,7 +1,7 @@
 -- How often did the kernel find an idle CPU for a wakee?
--- selections: wakeups of fair tasks for which it looked; success: the chosen CPU was idle; fast_success: and it was the
--- waker's or the previous one. Of the failures, those although an eligible CPU was idle throughout are told by verdict.
--- Left out: the recorder's threads.
+-- selections: wakeups of fair tasks for which it looked; success: the chosen CPU was idle; fast_success: and it was
+-- the waker's or the previous one. Of the failures, those although an eligible CPU was idle throughout are told by
+-- verdict. Left out: the recorder's threads.
 WITH selected AS (
   SELECT w.host, w.trace, w.chosen_idle, w.verdict_seen, w.verdict_any,
     w.waker_chosen = 'same' OR w.prev_chosen = 'same' AS near

@@ -1,7 +1,8 @@
 -- Which CPU interrupts which, how often and for what?
--- interrupts are those sent, and the columns after them say for what. polled: the CPU was idle and polled, and was asked
--- without one. queued: functions put on its list. unexplained: handlers of which no send is recorded (from_cpu is null):
--- before 6.4 no sends are. Latency is send to handler's entry, of interrupts; handler_ns the time in all handlers.
+-- interrupts are those sent, and the columns after them say for what. polled: the CPU was idle and polled, and was
+-- asked without one. queued: functions put on its list. unexplained: handlers of which no send is recorded (from_cpu
+-- is null): before 6.4 no sends are. Latency is send to handler's entry, of interrupts; handler_ns the time in all
+-- handlers.
 WITH flagged AS (
   SELECT host, trace, cpu AS from_cpu, target_cpu AS to_cpu, distance, road, kind, handler_ns,
     CASE WHEN road = 'interrupt' THEN latency_ns END AS latency_ns,
@@ -11,13 +12,15 @@ WITH flagged AS (
 ),
 ranked AS (
   SELECT host, trace, from_cpu, to_cpu, distance, road, kind, handler_ns, latency_ns,
-    CAST(ROW_NUMBER() OVER (PARTITION BY host, trace, from_cpu, to_cpu, distance, no_latency ORDER BY latency_ns) AS BIGINT) AS nth,
+    CAST(ROW_NUMBER() OVER (PARTITION BY host, trace, from_cpu, to_cpu, distance,
+      no_latency ORDER BY latency_ns) AS BIGINT) AS nth,
     CAST(COUNT(latency_ns) OVER (PARTITION BY host, trace, from_cpu, to_cpu, distance) AS BIGINT) AS n
   FROM flagged
 )
 SELECT host, trace, from_cpu, to_cpu, distance,
   CAST(COUNT(CASE WHEN road = 'interrupt' THEN 1 END) AS BIGINT) AS interrupts,
-  CAST(COUNT(CASE WHEN road = 'interrupt' AND kind IN ('wakeup', 'wakeup_reschedule') THEN 1 END) AS BIGINT) AS for_wakeup,
+  CAST(COUNT(CASE WHEN road = 'interrupt' AND kind IN ('wakeup', 'wakeup_reschedule') THEN 1 END) AS BIGINT)
+    AS for_wakeup,
   CAST(COUNT(CASE WHEN road = 'interrupt' AND kind = 'reschedule' THEN 1 END) AS BIGINT) AS for_reschedule,
   CAST(COUNT(CASE WHEN road = 'interrupt' AND kind = 'tlb' THEN 1 END) AS BIGINT) AS for_tlb,
   CAST(COUNT(CASE WHEN road = 'interrupt' AND kind = 'call' THEN 1 END) AS BIGINT) AS for_call,
@@ -30,4 +33,4 @@ SELECT host, trace, from_cpu, to_cpu, distance,
   CAST(COALESCE(SUM(handler_ns), 0) AS BIGINT) AS handler_ns
 FROM ranked
 GROUP BY host, trace, from_cpu, to_cpu, distance
-ORDER BY host, trace, from_cpu NULLS LAST, to_cpu NULLS LAST, distance
+ORDER BY host, trace, from_cpu NULLS LAST, to_cpu NULLS LAST, distance NULLS LAST

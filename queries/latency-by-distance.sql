@@ -1,6 +1,6 @@
 -- How long did wakeups take, by the distance between the CPUs?
--- between: the two CPUs of the distance. Latency is waking to switch-in; with_latency wakeups tell it. A percentile is
--- the nearest rank: a latency that occurred.
+-- between: the two CPUs of the distance. Latency is waking to switch-in; with_latency wakeups tell it. A percentile
+-- is the nearest rank: a latency that occurred.
 WITH measured AS (
   SELECT host, trace, 'waker_chosen' AS between_cpus, waker_chosen AS distance, latency_ns FROM wakeups WHERE in_window
   UNION ALL
@@ -14,7 +14,8 @@ flagged AS (
 ),
 ranked AS (
   SELECT host, trace, between_cpus, distance, latency_ns,
-    CAST(ROW_NUMBER() OVER (PARTITION BY host, trace, between_cpus, distance, no_latency ORDER BY latency_ns) AS BIGINT) AS nth,
+    CAST(ROW_NUMBER() OVER (PARTITION BY host, trace, between_cpus, distance,
+      no_latency ORDER BY latency_ns) AS BIGINT) AS nth,
     CAST(COUNT(latency_ns) OVER (PARTITION BY host, trace, between_cpus, distance) AS BIGINT) AS n
   FROM flagged
 )

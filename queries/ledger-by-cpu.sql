@@ -14,7 +14,8 @@ whole AS (
 )
 SELECT s.host AS host, s.trace AS trace, s.cpu AS cpu, s.llc AS llc, s.core AS core, s.node AS node,
   s.unknown_ns AS unknown_ns, s.running_ns AS running_ns, s.transit_ns AS transit_ns,
-  s.lost_seen_ns AS lost_seen_ns, s.lost_any_ns AS lost_any_ns, s.idle_seen_ns AS idle_seen_ns, s.idle_any_ns AS idle_any_ns,
+  s.lost_seen_ns AS lost_seen_ns, s.lost_any_ns AS lost_any_ns, s.idle_seen_ns AS idle_seen_ns, s.idle_any_ns
+    AS idle_any_ns,
   CASE WHEN w.total_ns > 0 THEN CAST(s.running_ns AS DOUBLE) / CAST(w.total_ns AS DOUBLE) END AS running_share,
   CASE WHEN w.total_ns > 0 THEN CAST(s.lost_any_ns AS DOUBLE) / CAST(w.total_ns AS DOUBLE) END AS lost_any_share,
   s.switches AS switches, s.wakeups_made AS wakeups_made

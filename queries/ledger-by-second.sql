@@ -1,6 +1,7 @@
 -- Where did the CPUs' time go, second by second?
--- Every nanosecond of every CPU is in one of unknown, running, transit, waiting and idle: waiting is idle time matched to
--- a task that waited elsewhere, in the LLC (core: the whole core was idle; smt: only that thread) or beyond.
+-- Every nanosecond of every CPU is in one of unknown, running, transit, waiting and idle: waiting is idle time
+-- matched to a task that waited elsewhere, in the LLC (core: the whole core was idle; smt: only that thread) or
+-- beyond.
 WITH sums AS (
   SELECT host, trace, start_ns,
     MAX(end_ns) AS end_ns,

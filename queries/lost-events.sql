@@ -1,6 +1,7 @@
 -- On which CPUs are events missing, and how much of the time is unknown?
--- gaps: intervals without events that should be there; gap_ns their length, in the whole trace. lost_events: how many are
--- missing, as far as counted. unknown_ns: time of the window in which the CPU's state is unknown, for whatever reason.
+-- gaps: intervals without events that should be there; gap_ns their length, in the whole trace. lost_events: how many
+-- are missing, as far as counted. unknown_ns: time of the window in which the CPU's state is unknown, for whatever
+-- reason.
 WITH gaps AS (
   SELECT host, trace, cpu,
     CAST(COUNT(*) AS BIGINT) AS gaps,

@@ -24,4 +24,4 @@ SELECT host, trace, cause, distance,
   MAX(run_ns) AS run_max_ns
 FROM ranked
 GROUP BY host, trace, cause, distance
-ORDER BY host, trace, cause, distance
+ORDER BY host, trace, cause NULLS LAST, distance NULLS LAST

@@ -1,7 +1,7 @@
 -- When and in which LLC was an idle CPU missed?
--- By second of the window and LLC of the chosen CPU. selections: wakeups for which the kernel looked for a CPU; missed:
--- the chosen CPU was busy although an eligible one of its LLC was idle throughout; other_llc: none there, but in the
--- previous CPU's or the waker's LLC. Times are of the missed ones alone. Left out: the recorder's threads.
+-- By second of the window and LLC of the chosen CPU. selections: wakeups for which the kernel looked for a CPU;
+-- missed: the chosen CPU was busy although an eligible one of its LLC was idle throughout; other_llc: none there, but
+-- in the previous CPU's or the waker's LLC. Times are of the missed ones alone. Left out: the recorder's threads.
 WITH chosen AS (
   SELECT w.host, w.trace, c.llc, w.chosen_idle, w.verdict_seen, w.verdict_any,
     w.wait_ns, w.lost_seen_ns, w.lost_any_ns,

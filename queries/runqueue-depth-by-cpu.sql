@@ -1,6 +1,6 @@
 -- How deep was each CPU's runqueue, and for how long?
--- runnable: the task that runs and those that wait there, as the kernel's nr_running. share is of the window. A task that
--- was moved while it waited is counted where it waited last.
+-- runnable: the task that runs and those that wait there, as the kernel's nr_running. share is of the window. A task
+-- that was moved while it waited is counted where it waited last.
 WITH intervals AS (
   SELECT w.host, w.trace, w.last_cpu AS cpu,
     CASE WHEN w.start_ns < t.start_ns THEN t.start_ns ELSE w.start_ns END AS from_ns,

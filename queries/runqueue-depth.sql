@@ -1,6 +1,6 @@
 -- How many tasks ran and how many waited on the machine, over time?
--- By second of the window: means over its time, and the most at once. A task waits from when it is runnable until it is
--- switched in. wait_ns is the area under that curve: the time that all tasks waited.
+-- By second of the window: means over its time, and the most at once. A task waits from when it is runnable until it
+-- is switched in. wait_ns is the area under that curve: the time that all tasks waited.
 WITH intervals AS (
   SELECT w.host, w.trace, 1 AS waiting, 0 AS running,
     CASE WHEN w.start_ns < t.start_ns THEN t.start_ns ELSE w.start_ns END AS from_ns,
@@ -54,4 +54,4 @@ SELECT host, trace, at_s,
   CAST(SUM(waiting * lasted_ns) AS BIGINT) AS wait_ns
 FROM placed
 GROUP BY host, trace, at_s
-ORDER BY host, trace, at_s
+ORDER BY host, trace, at_s NULLS LAST

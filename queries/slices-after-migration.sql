@@ -1,6 +1,7 @@
 -- How long are the slices that follow a migration, beside other slices?
--- By why and how far the task was moved; cause none is for slices that no move preceded. moved_again: the task was moved
--- once more before it ran. ended slices are those whose end was seen; runnable: the task was still runnable then.
+-- By why and how far the task was moved; cause none is for slices that no move preceded. moved_again: the task was
+-- moved once more before it ran. ended slices are those whose end was seen; runnable: the task was still runnable
+-- then.
 WITH steps AS (
   SELECT m.host, m.trace, m.task, m.ts_ns AS at_ns, 0 AS place, m.from_cpu, m.to_cpu, m.cause, m.distance, m.in_window,
     CAST(NULL AS BIGINT) AS slice_ns, CAST(NULL AS VARCHAR(10)) AS left_as
@@ -37,7 +38,8 @@ others AS (
   WHERE s.place = 1 AND s.in_window AND (b.place IS NULL OR b.place = 1)
 ),
 all_slices AS (
-  SELECT host, trace, cause, distance, moves, next_place, slice_ns, left_as, slice_ns IS NULL AS no_slice FROM after_moves
+  SELECT host, trace, cause, distance, moves, next_place, slice_ns, left_as, slice_ns IS NULL AS no_slice
+    FROM after_moves
   UNION ALL
   SELECT host, trace, cause, distance, moves, next_place, slice_ns, left_as, slice_ns IS NULL AS no_slice FROM others
 ),

@@ -1,6 +1,6 @@
 -- How often did a wakee share a core that others ran on, at what cost?
--- By LLC of the chosen CPU. siblings: idle or busy, or shared (a thread of a busy core was chosen while a whole core was
--- idle); unknown where the trace or the topology does not tell. The mean run is the wakee's until it blocked.
+-- By LLC of the chosen CPU. siblings: idle or busy, or shared (a thread of a busy core was chosen while a whole core
+-- was idle); unknown where the trace or the topology does not tell. The mean run is the wakee's until it blocked.
 WITH placed AS (
   SELECT w.host, w.trace, c.llc, w.latency_ns, w.wakee_run_ns, w.latency_ns IS NULL AS no_latency,
     CASE

@@ -1,7 +1,7 @@
 -- Which wakees were put on their waker's CPU although another was idle?
--- prev: that CPU was the wakee's previous one too, so that wake_affine was never asked; pull: it was pulled there. Waits
--- and losses are of the stacked wakeups. overlap_mean_ns: how long waker and wakee could have run side by side after each
--- of the pair's wakeups, where known. Left out: tasks that woke themselves, the recorder's threads.
+-- prev: that CPU was the wakee's previous one too, so that wake_affine was never asked; pull: it was pulled there.
+-- Waits and losses are of the stacked wakeups. overlap_mean_ns: how long waker and wakee could have run side by side
+-- after each of the pair's wakeups, where known. Left out: tasks that woke themselves, the recorder's threads.
 WITH named AS (
   SELECT k.host, k.trace, k.task, k.pid, k.name
   FROM tasks k

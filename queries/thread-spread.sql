@@ -1,7 +1,7 @@
 -- How evenly did the threads of a process run?
--- On-CPU time of each process' threads in the window, those that only waited or were woken too. Where the trace does not
--- tell processes (tgid is null), threads of one name stand for one. stddev divides by the threads, stddev_sample by one
--- less. Left out: the recorder's threads, and processes that did not run.
+-- On-CPU time of each process' threads in the window, those that only waited or were woken too. Where the trace does
+-- not tell processes (tgid is null), threads of one name stand for one. stddev divides by the threads, stddev_sample
+-- by one less. Left out: the recorder's threads, and processes that did not run.
 WITH threads AS (
   SELECT k.host, k.trace, k.tgid, CASE WHEN k.tgid IS NULL THEN k.name END AS alike, k.pid, k.name, k.run_ns
   FROM tasks k

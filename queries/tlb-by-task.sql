@@ -1,6 +1,7 @@
 -- Which tasks shoot down TLBs, how long do they wait, and who suffers?
--- flushes: changes of mappings that made the task's CPU flush; remote: others had to, too; full: of the whole TLB. wait_ns
--- is how long it waited for the others, as far as seen. victim_ns: what handlers for such flushes took from the task.
+-- flushes: changes of mappings that made the task's CPU flush; remote: others had to, too; full: of the whole TLB.
+-- wait_ns is how long it waited for the others, as far as seen. victim_ns: what handlers for such flushes took from
+-- the task.
 WITH parts AS (
   SELECT host, trace, task, 1 AS flushes, CASE WHEN reason = 'remote_send' THEN 1 ELSE 0 END AS remote,
     CASE WHEN pages = -1 THEN 1 ELSE 0 END AS whole,

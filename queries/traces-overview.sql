@@ -3,8 +3,10 @@
 WITH sums AS (
   SELECT host, trace,
     CAST(COALESCE(SUM(running_ns), 0) AS BIGINT) AS running_ns,
-    CAST(COALESCE(SUM(waiting_llc_core_seen_ns + waiting_llc_smt_seen_ns + waiting_machine_seen_ns), 0) AS BIGINT) AS lost_seen_ns,
-    CAST(COALESCE(SUM(waiting_llc_core_any_ns + waiting_llc_smt_any_ns + waiting_machine_any_ns), 0) AS BIGINT) AS lost_any_ns,
+    CAST(COALESCE(SUM(waiting_llc_core_seen_ns + waiting_llc_smt_seen_ns + waiting_machine_seen_ns), 0) AS BIGINT)
+      AS lost_seen_ns,
+    CAST(COALESCE(SUM(waiting_llc_core_any_ns + waiting_llc_smt_any_ns + waiting_machine_any_ns), 0) AS BIGINT)
+      AS lost_any_ns,
     CAST(COALESCE(SUM(switches), 0) AS BIGINT) AS switches
   FROM cpus
   GROUP BY host, trace

@@ -11,7 +11,8 @@ ranked AS (
   SELECT host, trace, distance, path, latency_ns, idle_before_ns,
     CAST(ROW_NUMBER() OVER (PARTITION BY host, trace, distance, path, no_latency ORDER BY latency_ns) AS BIGINT) AS nth,
     CAST(COUNT(latency_ns) OVER (PARTITION BY host, trace, distance, path) AS BIGINT) AS n,
-    CAST(ROW_NUMBER() OVER (PARTITION BY host, trace, distance, path, no_idle ORDER BY idle_before_ns) AS BIGINT) AS nth_idle,
+    CAST(ROW_NUMBER() OVER (PARTITION BY host, trace, distance, path, no_idle ORDER BY idle_before_ns) AS BIGINT)
+      AS nth_idle,
     CAST(COUNT(idle_before_ns) OVER (PARTITION BY host, trace, distance, path) AS BIGINT) AS idles
   FROM flagged
 )
@@ -24,4 +25,4 @@ SELECT host, trace, distance, path,
   MIN(CASE WHEN nth_idle * 2 >= idles THEN idle_before_ns END) AS idle_before_p50_ns
 FROM ranked
 GROUP BY host, trace, distance, path
-ORDER BY host, trace, latency_total_ns DESC, distance, path
+ORDER BY host, trace, latency_total_ns DESC, distance NULLS LAST, path NULLS LAST

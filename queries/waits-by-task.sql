@@ -1,6 +1,7 @@
 -- Which tasks waited, and why?
--- A row for each task and verdict, under both readings of affinity. Counts are of waits that start in the window, times
--- all that lies in it.
+-- A row for each task and verdict, under both readings of affinity. Counts are of waits that start in the window,
+-- times all that lies in it. Waits that were given up, since events are missing or contradict each other, are not
+-- among them.
 WITH read AS (
   SELECT host, trace, task, verdict_seen AS verdict,
     CASE WHEN in_window THEN 1 ELSE 0 END AS count_seen, wait_ns AS wait_seen_ns, lost_seen_ns,

@@ -1,6 +1,6 @@
 -- By which road did wakeups reach their CPU, and what did each cost?
--- Latency is waking to switch-in: what the wakee waited; cost is what the waker paid: waking to enqueue, or to the last
--- event of handing it over. with_latency and with_cost wakeups tell them. Percentiles are nearest ranks.
+-- Latency is waking to switch-in: what the wakee waited; cost is what the waker paid: waking to enqueue, or to the
+-- last event of handing it over. with_latency and with_cost wakeups tell them. Percentiles are nearest ranks.
 WITH flagged AS (
   SELECT host, trace, path, latency_ns, waker_cost_ns,
     latency_ns IS NULL AS no_latency, waker_cost_ns IS NULL AS no_cost
@@ -28,4 +28,4 @@ SELECT host, trace, path,
   CAST(COALESCE(SUM(waker_cost_ns), 0) AS BIGINT) AS cost_total_ns
 FROM ranked
 GROUP BY host, trace, path
-ORDER BY host, trace, path
+ORDER BY host, trace, path NULLS LAST

@@ -9,4 +9,4 @@ SELECT host, trace, class, context,
 FROM wakeups
 WHERE in_window
 GROUP BY host, trace, class, context
-ORDER BY host, trace, class, context
+ORDER BY host, trace, class NULLS LAST, context NULLS LAST

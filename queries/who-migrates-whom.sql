@@ -1,7 +1,7 @@
 -- Who moves whom from one LLC to another?
 -- puller: the waker, or the task on whose CPU a balancer ran; null where an interrupt or the idle task moved it.
--- left_idle_*: moves that left an LLC in which an eligible CPU was idle. run_ns is how long the moved task then ran, and
--- lost_*_ns what its waits lost meanwhile, until it blocked or was moved again.
+-- left_idle_*: moves that left an LLC in which an eligible CPU was idle. run_ns is how long the moved task then ran,
+-- and lost_*_ns what its waits lost meanwhile, until it blocked or was moved again.
 WITH moves AS (
   SELECT host, trace, task AS moved_task, cause,
     CASE WHEN context = 'task' THEN by_task END AS puller_task,
@@ -29,4 +29,4 @@ FROM sums s
 JOIN tasks m ON m.host = s.host AND m.trace = s.trace AND m.task = s.moved_task
 LEFT JOIN tasks p ON p.host = s.host AND p.trace = s.trace AND p.task = s.puller_task
 WHERE s.moves > 0
-ORDER BY moves DESC, lost_any_ns DESC, host, trace, moved_task, cause, puller_task NULLS LAST
+ORDER BY moves DESC, lost_any_ns DESC, host, trace, moved_task, cause NULLS LAST, puller_task NULLS LAST

@@ -97,8 +97,8 @@ def write(out, like, seed):
 
 
 def escaped(name):
-    """The name as the exporter writes it in that of a folder."""
-    return quote(name, safe="-_.+@,")
+    """The name as `ttwu export` writes it in that of a folder."""
+    return "".join(letter if ord(letter) > 127 else quote(letter, safe="-_.+@,") for letter in name)
 
 
 def main():
