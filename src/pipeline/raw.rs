@@ -5,9 +5,9 @@ use ttwu_parsers::event::{ContextFlags, Event, NO_TYPE, Payload, Wake};
 use crate::replay::rows::EventRow;
 use crate::replay::words::Waker;
 
-/// Whether it was recorded as an event, not made by the reader, and is none of the machine record's lines.
+/// Whether it was recorded as an event, not made by the reader.
 pub fn is_recorded(event: &Event) -> bool {
-    event.type_index != NO_TYPE && !event.payload.is_record_line()
+    event.type_index != NO_TYPE
 }
 
 /// An event laid out flat.

@@ -312,7 +312,7 @@ tables! {
         ts_ns: Stamp = row.ts_ns, "Stamp of the send, or of the handler's entry where no send is recorded.";
         cpu: Cpu = cpu(row.cpu), "The sender; null where no send is recorded.";
         target_cpu: Cpu = cpu(row.target_cpu), "The CPU that was asked.";
-        road: U8 of IpiRoad = row.road.code(), "How it was asked.";
+        road: U8 of IpiRoad = row.road.code(), "How it was asked. A function that was queued and the interrupt that was sent for it are a row each.";
         kind: U8 of IpiKind = row.kind.code(), "What was wanted.";
         fate: U8 of IpiFate = row.fate.code(), "What became of it.";
         distance: U8 of Distance = row.distance as u8, "The distance from sender to target.";
@@ -335,7 +335,7 @@ tables! {
         waker_cpu: Cpu [detail] = cpu(row.waker_cpu), "The CPU of the waker.";
         wakee: Task = row.wakee.0, "The woken task.";
         chosen_cpu: Cpu = cpu(row.chosen_cpu), "The CPU on which the wakee was enqueued; null if unknown.";
-        sure: Bool = row.sure, "Whether it certainly counted; if not, the events leave that open.";
+        sure: Bool = row.sure, "Whether it certainly counted; if not, the events leave that open. The report counts decisions on these alone.";
         flipped: Bool = row.flipped, "Whether the wakee was another than the waker's last; null if that is not known.";
         factor: U32 [detail] = row.factor, "How many CPUs the LLC of the waker's CPU has (`sd_llc_size`), which `wake_wide()` compares flips with; null if unknown.";
         zero_old: U8 of Decision = decision(row, 0), "What `wake_wide()` decides under the policy zero-old; null where the kernel does not ask it or the LLC is unknown.";
@@ -395,8 +395,8 @@ tables! {
         former_names: Text = former_names(row), "Earlier names, separated by ` | `; null if there are none.";
         run_ns: I64 = row.run_ns, "On-CPU time.";
         wait_ns: I64 = row.wait_ns, "Time runnable and not running.";
-        lost_seen_ns: I64 = row.lost_ns[SEEN], "Idle CPU time matched to its waits, affinity as seen.";
-        lost_any_ns: I64 = row.lost_ns[ANY], "Idle CPU time matched to its waits, any CPU allowed.";
+        lost_seen_ns: I64 = row.lost_ns[SEEN], "Idle CPU time matched to its waits, affinity as seen; also to those that are not in `waits`, as events are missing in them.";
+        lost_any_ns: I64 = row.lost_ns[ANY], "The same, any CPU allowed.";
         withheld: U64 = row.withheld, "How often its CPU found nothing runnable although it was queued there.";
         withheld_ns: I64 = row.withheld_ns, "How long, in all.";
         switches: U64 = row.switches, "Switch-ins.";
@@ -443,7 +443,7 @@ tables! {
         waiting_machine_any_ns: I64 = ledger(row, ANY, LedgerRow::WaitingMachine), "Idle, matched to a task waiting in another LLC, any CPU allowed.";
         idle_any_ns: I64 = ledger(row, ANY, LedgerRow::Idle), "Idle with nothing to match, any CPU allowed.";
         switches: U64 = row.switches, "Context switches.";
-        wakeups_made: U64 = row.wakeups_made, "Wakeups made on it.";
+        wakeups_made: U64 = row.wakeups_made, "Wakeups made on it; one whose waker's CPU is not known counts where it was recorded.";
         first_event_ns: Stamp = row.first_event_ns, "Stamp of its first event; null without events.";
         last_event_ns: Stamp = row.last_event_ns, "Stamp of its last event; null without events.";
         lost_events: U64 = row.lost_events, "Events lost, as far as counted.";

@@ -185,6 +185,9 @@ fn kinds_of_files_and_folders_hold_the_same() {
     );
     assert_eq!(expected["traces"][1]["trace"], "ü.1");
     assert_eq!(expected["traces"][1]["host"], "a b/c=d");
+    // Spark reads each escaped byte as a letter: letters are not escaped.
+    let named = plain.join("waits/host=a%20b%2Fc%3Dd/trace=ü.1/part-0.parquet");
+    assert!(named.is_file());
     for kind in kinds {
         let dataset = folder.path().join(kind.join("=x="));
         export(

@@ -70,6 +70,11 @@ const SUMS: &[Sum] = &[
         "SELECT context AS k, COUNT(*) AS n FROM wakeups WHERE in_window GROUP BY context",
     ),
     sum(
+        "/wakeups/per_waker_cpu",
+        Table::Wakeups,
+        "SELECT COALESCE(CAST(waker_cpu AS STRING), 'unknown') AS k, COUNT(*) AS n FROM wakeups WHERE in_window GROUP BY 1",
+    ),
+    sum(
         "/wakeups/latency_ns/count",
         Table::Wakeups,
         "SELECT COUNT(latency_ns) AS n FROM wakeups WHERE in_window",
@@ -134,16 +139,6 @@ const SUMS: &[Sum] = &[
         Table::Waits,
         "SELECT origin AS k, COUNT(*) AS n FROM waits WHERE in_window GROUP BY origin",
     ),
-    sum(
-        "/ledger/waiting_ns/seen",
-        Table::Waits,
-        "SELECT SUM(lost_seen_ns) AS n FROM waits",
-    ),
-    sum(
-        "/ledger/waiting_ns/any",
-        Table::Waits,
-        "SELECT SUM(lost_any_ns) AS n FROM waits",
-    ),
     sum("/ledger/running_ns", Table::Slices, inside!("slices")),
     sum(
         "/migrations/total",
@@ -166,11 +161,6 @@ const SUMS: &[Sum] = &[
         "SELECT confidence AS k, COUNT(*) AS n FROM migrations WHERE in_window AND cause = 'newidle' GROUP BY confidence",
     ),
     sum(
-        "/migrations/inferred",
-        Table::Migrations,
-        "SELECT COUNT(*) AS n FROM migrations WHERE in_window AND inferred",
-    ),
-    sum(
         "/ipis/handlers/ns",
         Table::Ipis,
         "SELECT SUM(handler_ns) AS n FROM ipis WHERE in_window",
@@ -178,7 +168,7 @@ const SUMS: &[Sum] = &[
     sum(
         "/ipis/handlers/count",
         Table::Ipis,
-        "SELECT COUNT(handler_ns) AS n FROM ipis WHERE in_window",
+        "SELECT COUNT(handler_ns) AS n FROM ipis WHERE in_window AND road IN ('interrupt', 'handler')",
     ),
     sum(
         "/ipis/polled/total",
@@ -188,22 +178,22 @@ const SUMS: &[Sum] = &[
     sum(
         "/flips/policies/kernel/wide",
         Table::Flips,
-        "SELECT COUNT(*) AS n FROM flips WHERE in_window AND kernel = 'wide'",
+        "SELECT COUNT(*) AS n FROM flips WHERE in_window AND sure AND kernel = 'wide'",
     ),
     sum(
         "/flips/policies/kernel/affine",
         Table::Flips,
-        "SELECT COUNT(*) AS n FROM flips WHERE in_window AND kernel = 'affine'",
+        "SELECT COUNT(*) AS n FROM flips WHERE in_window AND sure AND kernel = 'affine'",
     ),
     sum(
         "/flips/policies/zero-new/affine",
         Table::Flips,
-        "SELECT COUNT(*) AS n FROM flips WHERE in_window AND zero_new = 'affine'",
+        "SELECT COUNT(*) AS n FROM flips WHERE in_window AND sure AND zero_new = 'affine'",
     ),
     sum(
         "/flips/policies/halve-old/undecided",
         Table::Flips,
-        "SELECT COUNT(*) AS n FROM flips WHERE in_window AND halve_old = 'undecided'",
+        "SELECT COUNT(*) AS n FROM flips WHERE in_window AND sure AND halve_old = 'undecided'",
     ),
     sum(
         "/flips/recorded",
@@ -228,7 +218,7 @@ const SUMS: &[Sum] = &[
     sum(
         "/ipis/tlb/flushes",
         Table::Flushes,
-        "SELECT COUNT(*) AS n FROM flushes WHERE in_window",
+        "SELECT COUNT(*) AS n FROM flushes WHERE in_window AND reason <> 'other'",
     ),
     sum(
         "/ipis/tlb/by_reason/remote_send",
@@ -356,9 +346,9 @@ const SUMS: &[Sum] = &[
         "SELECT SUM(idle_any_ns) AS n FROM cpus",
     ),
     sum(
-        "/wakeups/per_waker_cpu",
+        "/wakeups/total",
         Table::Cpus,
-        "SELECT CAST(cpu AS STRING) AS k, wakeups_made AS n FROM cpus WHERE wakeups_made > 0",
+        "SELECT SUM(wakeups_made) AS n FROM cpus",
     ),
     sum(
         "/trace/lost_events",
@@ -528,6 +518,10 @@ fn sums_over_exported_tables_are_the_numbers_of_the_report() {
         ];
         good(args.into_iter().chain(case.more.iter().cloned()));
         for (index, sum) in SUMS.iter().enumerate() {
+            // Without a unit of work the report counts wakeups as such.
+            if sum.table == Table::Units && !case.more.contains(&"--work".to_owned()) {
+                continue;
+            }
             let Some(mut told) = told(&report, sum.at) else {
                 continue;
             };

@@ -87,7 +87,9 @@ impl ParquetFile {
 
     /// Writes the footer, with the meaning of the table and its columns.
     pub fn finish(mut self) -> PolarsResult<()> {
-        let mut notes = vec![schema_to_metadata_key(self.writer.schema())];
+        let schema = self.writer.schema().iter_values().map(with_plain_text);
+        let schema: ArrowSchema = schema.map(|field| (field.name.clone(), field)).collect();
+        let mut notes = vec![schema_to_metadata_key(&schema)];
         notes.extend(
             metadata::notes(self.table)
                 .into_iter()
@@ -99,6 +101,15 @@ impl ParquetFile {
         self.writer.end(Some(notes))?;
         Ok(())
     }
+}
+
+/// As readers are told of it: not every function of theirs takes views of text.
+fn with_plain_text(field: &Field) -> Field {
+    let mut plain = field.clone();
+    if plain.dtype == ArrowDataType::Utf8View {
+        plain.dtype = ArrowDataType::Utf8;
+    }
+    plain
 }
 
 /// A column in Arrow's words, with its unit and meaning.
