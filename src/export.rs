@@ -111,8 +111,6 @@ fn trace_row(prepared: &Prepared) -> TraceRow {
         .path
         .file_name()
         .unwrap_or(prepared.path.as_os_str());
-    let readings = config.readings.iter().map(|reading| reading.as_str());
-    let readings: Vec<&str> = readings.collect();
     TraceRow {
         file: escape(file.as_encoded_bytes()),
         format: meta.format.clone(),
@@ -133,7 +131,6 @@ fn trace_row(prepared: &Prepared) -> TraceRow {
         topology_from: safe(&without_folders(topology.source())),
         work: config.work.as_ref().map(|work| safe(&work.to_string())),
         settle_ns: config.settle_ns,
-        readings: readings.join(", "),
         recorder_counted: config.include_recorder,
     }
 }

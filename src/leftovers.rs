@@ -42,7 +42,9 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
+        // Held until it is gone, so that no signal ends the program in between.
         let mut in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = std::fs::remove_dir_all(self.0.path());
         in_use.retain(|path| path != self.0.path());
     }
 }
@@ -67,7 +69,7 @@ fn end_at(ours: SigSet) {
     let in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
     for folder in in_use.iter() {
         // Other threads may still write there.
-        let mut tries = 0..20;
+        let mut tries = 0..100;
         while tries.next().is_some() && std::fs::remove_dir_all(folder).is_err() && folder.exists()
         {
         }

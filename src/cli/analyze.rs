@@ -7,11 +7,11 @@ use clap::{Args, ValueHint};
 use super::output::Output;
 use super::progress::Progress;
 use super::replaying::Replaying;
-use super::values::{self, Senses};
+use super::values::{self, Affinity, Senses};
 use super::{Common, Failure, errors};
 use crate::attribute::explain::{self, Sense};
 use crate::attribute::{self, Selection};
-use crate::pipeline::{self, Prepared};
+use crate::pipeline::{self, Prepared, RunOptions};
 use crate::replay::Counts;
 use crate::report::terminal::{self, Section, View};
 use crate::report::{self, glossary, json};
@@ -44,6 +44,10 @@ pub struct Analyze {
 
     #[command(flatten)]
     replaying: Replaying,
+
+    /// Where a task may run when the trace does not tell its affinity
+    #[arg(long, value_enum, value_name = "READING", default_value_t = Affinity::Both)]
+    affinity: Affinity,
 
     /// Count only these CPUs, such as 0-3,8
     #[arg(long, value_name = "LIST", value_parser = clap::builder::ValueParser::new(values::cpus))]
@@ -112,7 +116,11 @@ impl Analyze {
         let bytes = std::fs::metadata(&self.file).map_or(0, |meta| meta.len());
         let prepared = {
             let progress = Progress::new("surveying", bytes, common);
-            pipeline::prepare(&self.file, &self.replaying.options(), &|n| progress.tick(n))?
+            let options = RunOptions {
+                readings: self.affinity.readings(),
+                ..self.replaying.options()
+            };
+            pipeline::prepare(&self.file, &options, &|n| progress.tick(n))?
         };
         if let Some(warning) = prepared.machine.topology.uncovered() {
             errors::warn(&warning, common);

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::values::{self, Affinity};
+use super::values;
 use super::{Common, Failure, errors};
 use crate::pipeline::{DEFAULT_SETTLE_NS, RunOptions, TimePoint};
 use crate::replay::model::KernelModel;
@@ -45,10 +45,6 @@ pub struct Replaying {
     /// How long a CPU must have been idle around a choice to count as missed
     #[arg(long, value_name = "DURATION", value_parser = values::duration_ns, default_value = "5us", allow_hyphen_values = true)]
     settle: i64,
-
-    /// Where a task may run when the trace does not tell its affinity
-    #[arg(long, value_enum, value_name = "READING", default_value_t = Affinity::Both)]
-    affinity: Affinity,
 
     /// Treat the recorder's own threads as any other task
     ///
@@ -110,7 +106,6 @@ impl Replaying {
             (self.to.is_some(), "--to"),
             (self.work.is_some(), "--work"),
             (self.settle != DEFAULT_SETTLE_NS, "--settle"),
-            (self.affinity != Affinity::Both, "--affinity"),
             (self.include_recorder, "--include-recorder"),
             (self.kernel_model.is_some(), "--kernel-model"),
             (self.instance.is_some(), "--instance"),
@@ -126,10 +121,10 @@ impl Replaying {
             from: self.from.clone(),
             to: self.to.clone(),
             settle_ns: self.settle,
-            readings: self.affinity.readings(),
             kernel_model: self.kernel_model,
             include_recorder: self.include_recorder,
             work: self.work.clone(),
+            ..RunOptions::default()
         }
     }
 }

@@ -352,7 +352,6 @@ pub struct TraceRow {
     pub topology_from: String,
     pub work: Option<String>,
     pub settle_ns: i64,
-    pub readings: String,
     pub recorder_counted: bool,
 }
 

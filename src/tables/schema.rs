@@ -478,7 +478,6 @@ tables! {
         topology_from: Text = Some(row.topology_from.clone()), "Where the topology is from.";
         work: Text = row.work.clone(), "What a unit of work is (`--work`), such as `marker wakelab`; null if that was not said.";
         settle_ns: I64 = row.settle_ns, "How long a CPU must have been idle around a choice to count as missed (`--settle`).";
-        readings: Text = Some(row.readings.clone()), "Which readings of unknown affinity were followed (`--affinity`): `seen`, `any`, or `seen, any`.";
         recorder_counted: Bool = row.recorder_counted, "Whether the recorder's own threads were judged as any other task (`--include-recorder`).";
     }
 

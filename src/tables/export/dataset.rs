@@ -212,14 +212,13 @@ fn names_of(keys: &[Key]) -> String {
 
 /// What tells recordings apart, and what they were replayed with: columns of `traces`.
 const RECORDING: [&str; 3] = ["first_event_ns", "last_event_ns", "events"];
-const REPLAY: [&str; 8] = [
+const REPLAY: [&str; 7] = [
     "start_ns",
     "end_ns",
     "kernel_model",
     "topology",
     "work",
     "settle_ns",
-    "readings",
     "recorder_counted",
 ];
 
@@ -248,7 +247,6 @@ impl Recording {
                 trace.topology.clone().unwrap_or_default(),
                 trace.work.clone().unwrap_or_default(),
                 trace.settle_ns.to_string(),
-                trace.readings.clone(),
                 trace.recorder_counted.to_string(),
             ],
         }

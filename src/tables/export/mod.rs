@@ -8,6 +8,7 @@ mod plain;
 mod staging;
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -284,7 +285,11 @@ impl Writer {
         let name = format!("{prefix}part-{}.{}", of.files, format.extension());
         let path = folder.join(name);
         of.files += 1;
-        let created = fs::create_dir_all(&folder).map_err(PolarsError::from);
+        // Not the folder that it is in: if that is gone, the export was ended.
+        let created = match fs::create_dir(&folder) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(PolarsError::from(error)),
+            _ => Ok(()),
+        };
         let file = created.and_then(|()| Open::create(&path, table, &self.kind));
         let file = file.map_err(failed(table, &path))?;
         Ok((path, file))
