@@ -231,7 +231,7 @@ def job(traces, master, dataset=DATASET, ttwu=None, files=None, options=(), watc
     watching = threading.Thread(target=watch.run, args=(driver.pid,)) if watch else None
     if watching:
         watching.start()
-    said, _ = driver.communicate(timeout=300)
+    said, _ = driver.communicate(timeout=900)
     if watching:
         watching.join()
     with open(WORK / "spark.log", errors="replace") as log:
@@ -459,7 +459,7 @@ def ask(expected):
     by_missed = [QUERIES / "hosts-by-missed-idle.sql", QUERIES / "releases-by-missed-idle.sql"]
     files = [counts, FLEET / "failures.sql", *by_missed]
     reader = submit([FLEET / "ask.py", DATASET, *files, "--csv"])
-    said, _ = reader.communicate(timeout=120)
+    said, _ = reader.communicate(timeout=600)
     assert reader.returncode == 0, said
     answers = [list(csv.DictReader(io.StringIO(answer))) for answer in said.split("\n\n")]
     counts, failed, hosts, releases = answers
