@@ -112,7 +112,7 @@ fn traces(folder: &Path, name: &str, found: &mut Vec<Trace>) {
         let name = format!("{name}-{last}");
         if path.is_dir() {
             traces(&path, &name, found);
-        } else if last.ends_with(".dat") || last.ends_with(".data") {
+        } else if ["trace.dat", "perf.data"].contains(&last.as_str()) {
             let topology = folder.join("topology.txt");
             found.push(Trace {
                 name,

@@ -64,9 +64,12 @@ fn every_question_is_answered_of_a_trace_and_of_its_dataset() {
         let dataset = dataset(name, folder.path());
         for question in ALL {
             let of_trace = on(&lab(name), &[question.name, "--format", "json"]);
-            let of_dataset = on(&[dataset.clone()], &[question.name, "--format", "json"]);
+            let of_dataset = on(
+                std::slice::from_ref(&dataset),
+                &[question.name, "--format", "json"],
+            );
             assert_eq!(of_trace, of_dataset, "{}", question.name);
-            assert_narrow(&on(&[dataset.clone()], &[question.name]));
+            assert_narrow(&on(std::slice::from_ref(&dataset), &[question.name]));
         }
     }
 }
@@ -119,11 +122,14 @@ fn formats_say_the_same() {
 fn sql_comes_from_a_file_a_pipe_or_the_command_line() {
     let folder = tempfile::tempdir().expect("a folder");
     let source = dataset("fanout", folder.path());
-    let expected = on(&[source.clone()], &[SQL]);
+    let expected = on(std::slice::from_ref(&source), &[SQL]);
     let file = folder.path().join("mine.sql");
     fs::write(&file, format!("-- mine;\n{SQL};\n")).expect("a file");
     assert_eq!(
-        on(&[source.clone()], &[&file.display().to_string()]),
+        on(
+            std::slice::from_ref(&source),
+            &[&file.display().to_string()]
+        ),
         expected
     );
     let piped = fed(&["query", "-", &source], SQL);

@@ -652,9 +652,9 @@ def missed_idle(rows, reports, key):
     yield "traces", total(rows, "traces"), len(reports)
     yield "waits", total(rows, "waits"), sum(report["waits"]["count"] for report in reports.values())
     # Traces whose topology is not known cannot tell: of these only how many there are.
-    known = [report for report in reports.values() if "unknown" not in report["llcs"]]
-    yield "without topology", total(rows, "without_topology"), len(reports) - len(known)
-    yield "CPU time", total(rows, "cpu_time_ns"), sum(report["ledger"]["total_ns"] for report in known)
+    judged = [report for report in reports.values() if "unknown" not in report["llcs"]]
+    yield "without topology", total(rows, "without_topology"), len(reports) - len(judged)
+    yield "CPU time", total(rows, "cpu_time_ns"), sum(report["ledger"]["total_ns"] for report in judged)
     for reading in READINGS:
         # A trace that was read one way only has no number for the other.
         if all(reading in of["prev"]["count"] for of in facts):
